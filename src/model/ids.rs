@@ -27,7 +27,7 @@ impl fmt::Display for NotAName {
             self.text.chars().take(64).map(|c| if c.is_control() { '?' } else { c }).collect();
         write!(
             f,
-            "'{shown}' is not a {}: expected 1 to {NAME_BYTES_MAX} of a-z A-Z 0-9 . _ - and no . or - in front",
+            "'{shown}' is no {}: expected 1 to {NAME_BYTES_MAX} of a-z A-Z 0-9 . _ - not beginning with . or -",
             self.what
         )
     }

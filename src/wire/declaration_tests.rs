@@ -26,7 +26,8 @@ fn a_whole_declaration_is_read() {
         r#"{{"kind":"directory","name":"/etc/app","mode":"0750","owner":"root","group":"0"}},
            {{"kind":"file","name":"/etc/app/conf","content":"a\n","later_field":1}},
            {{"kind":"host","name":"host",
-             "target":{{"rollout":"r-1","attempt":3,"package":{{"version":"1.5.0","sha256":"{SHA}","size":9}}}},
+             "target":{{"rollout":"r-1","attempt":3,
+               "package":{{"version":"1.5.0","sha256":"{SHA}","size":9}}}},
              "retain":{{"version":"1.4.0","sha256":"{SHA}","size":8}}}}"#
     ));
     let document = read(&text).unwrap();
