@@ -27,9 +27,10 @@ impl fmt::Display for NotAName {
             self.text.chars().take(64).map(|c| if c.is_control() { '?' } else { c }).collect();
         write!(
             f,
-            "'{shown}' is no {}: expected 1 to {NAME_BYTES_MAX} of a-z A-Z 0-9 . _ - not beginning with . or -",
+            "'{shown}' is no {}: expected a letter or digit, then letters, digits, . _ -, ",
             self.what
-        )
+        )?;
+        write!(f, "at most {NAME_BYTES_MAX} in all")
     }
 }
 
@@ -39,7 +40,7 @@ fn check(what: &'static str, text: &str) -> Result<String, NotAName> {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
     let good = !text.is_empty()
         && text.len() <= NAME_BYTES_MAX
-        && !text.starts_with(['.', '-'])
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text.bytes().all(allowed);
     if good { Ok(text.to_owned()) } else { Err(NotAName { what, text: text.to_owned() }) }
 }

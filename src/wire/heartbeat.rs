@@ -211,8 +211,8 @@ mod tests {
     #[test]
     fn a_newer_release_may_say_more_and_an_older_one_less() {
         let text = r#"{"format":2,"node":"n","boot":"b","start":1,"sequence":1,"version":"1.0.0",
-            "confirmed":true,"up_ms":1,"armed":false,"accepted":0,"applied":0,"failed":0,"failures":[],"refused":[],
-            "rollbacks":[],"new_field":{"x":[1]}}"#;
+            "confirmed":true,"up_ms":1,"armed":false,"accepted":0,"applied":0,"failed":0,"failures":[],
+            "refused":[],"rollbacks":[],"new_field":{"x":[1]}}"#;
         let read: Heartbeat = miniserde::json::from_str(text).unwrap();
         assert_eq!(read.version, "1.0.0");
         assert_eq!(read.order, None);
