@@ -1,0 +1,211 @@
+//! Runs scenarios: each in a process and namespaces of its own, a few side by side, one line each.
+//!
+//! Outside (`run`) chooses, makes the bases, starts, waits, counts. Inside (`inside`) is one scenario.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::process::{Child, ExitCode};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::base::Base;
+use crate::enclosure;
+use crate::room::Lab;
+use crate::scenarios::{self, Case};
+use crate::wait::{Failure, fail};
+
+/// What the command line asks for.
+#[derive(Default)]
+pub struct Wish {
+    list: bool,
+    verbose: bool,
+    jobs: Option<usize>,
+    names: Vec<String>,
+}
+
+impl Wish {
+    /// Reads the arguments. `--nocapture` is taken for `--verbose`, as other test programs have it.
+    pub fn read(arguments: impl Iterator<Item = String>) -> Result<Wish, String> {
+        let mut wish = Wish::default();
+        let mut arguments = arguments;
+        while let Some(word) = arguments.next() {
+            match word.as_str() {
+                "--list" => wish.list = true,
+                "--verbose" | "--nocapture" => wish.verbose = true,
+                "--jobs" => {
+                    let number = arguments
+                        .next()
+                        .and_then(|n| n.parse().ok())
+                        .filter(|n| *n > 0);
+                    wish.jobs = Some(number.ok_or("--jobs wants a number")?);
+                }
+                flag if flag.starts_with('-') => return Err(format!("no such option: {flag}")),
+                name => wish.names.push(name.to_owned()),
+            }
+        }
+        Ok(wish)
+    }
+
+    fn takes(&self, case: &Case) -> bool {
+        self.names.is_empty() || self.names.iter().any(|n| case.name().contains(n.as_str()))
+    }
+}
+
+/// The whole run.
+pub fn run(wish: &Wish) -> ExitCode {
+    let chosen: Vec<Case> = scenarios::all()
+        .into_iter()
+        .filter(|c| wish.takes(c))
+        .collect();
+    if wish.list {
+        chosen.iter().for_each(|case| println!("{}", case.name()));
+        return ExitCode::SUCCESS;
+    }
+    if let Err(reason) = enclosure::missing() {
+        println!("the lab boots machines and was left out: {reason}");
+        println!("0 passed, 0 failed, {} skipped", chosen.len());
+        return ExitCode::SUCCESS;
+    }
+    if chosen.is_empty() {
+        println!(
+            "no scenario has {} in its name (--list shows them)",
+            wish.names.join(" or ")
+        );
+    }
+    enclosure::sweep();
+    let bases = obtain_bases(&chosen);
+    let next = AtomicUsize::new(0);
+    let failed = AtomicUsize::new(0);
+    let printer = Mutex::new(());
+    let jobs = wish
+        .jobs
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from));
+    // The threads outlive every child that they start, which the enclosure relies on.
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.min(chosen.len()) {
+            scope.spawn(|| {
+                while let Some(case) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let started = Instant::now();
+                    let (result, narration) = one(case, &bases);
+                    let took = started.elapsed().as_secs_f64();
+                    let _line = printer.lock().unwrap_or_else(PoisonError::into_inner);
+                    match result {
+                        Ok(()) if wish.verbose => {
+                            println!("ok  {}  {took:.1} s\n{narration}", case.name())
+                        }
+                        Ok(()) => println!("ok  {}  {took:.1} s", case.name()),
+                        Err(why) => {
+                            failed.fetch_add(1, Ordering::Relaxed);
+                            println!("FAILED  {}  {took:.1} s\n{narration}\n{why}\n", case.name());
+                        }
+                    }
+                }
+            });
+        }
+    });
+    enclosure::sweep();
+    let failed = failed.into_inner();
+    println!("{} passed, {failed} failed", chosen.len() - failed);
+    if failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// The bases of these scenarios, made where they are missing. One that cannot be made fails its scenarios only.
+fn obtain_bases(cases: &[Case]) -> Vec<(Base, Result<std::path::PathBuf, String>)> {
+    let wanted: BTreeSet<Base> = cases.iter().flat_map(|c| c.bases()).collect();
+    wanted
+        .into_iter()
+        .map(|base| (base, base.obtain().map_err(|e| e.to_string())))
+        .collect()
+}
+
+fn one(
+    case: &Case,
+    bases: &[(Base, Result<std::path::PathBuf, String>)],
+) -> (Result<(), Failure>, String) {
+    let mut log = match enclosure::narration() {
+        Ok(log) => log,
+        Err(e) => return (Err(e), String::new()),
+    };
+    let result = start(case, bases, &log).and_then(|child| wait(child, case.limit()));
+    let mut text = Vec::new();
+    let read = log
+        .seek(SeekFrom::Start(0))
+        .and_then(|_| log.read_to_end(&mut text));
+    let narration = String::from_utf8_lossy(&text).into_owned();
+    (
+        result.and(read.map(|_| ()).map_err(Failure::from)),
+        narration,
+    )
+}
+
+fn start(
+    case: &Case,
+    bases: &[(Base, Result<std::path::PathBuf, String>)],
+    log: &File,
+) -> Result<Child, Failure> {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let mut variables = Vec::new();
+    for (base, folder) in bases.iter().filter(|(base, _)| case.bases().contains(base)) {
+        let folder = folder.as_ref().map_err(|text| Failure::new(text.clone()))?;
+        variables.push((base.variable(), folder.clone()));
+    }
+    let id = format!(
+        "{}-{}",
+        std::process::id(),
+        COUNT.fetch_add(1, Ordering::Relaxed)
+    );
+    enclosure::start(&case.name(), &id, &variables, log)
+}
+
+/// The limit is for a scenario whose own waits failed it; its processes go with it.
+fn wait(mut child: Child, limit: Duration) -> Result<(), Failure> {
+    let started = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if started.elapsed() > limit {
+            child.kill()?;
+            child.wait()?;
+            return fail(format!(
+                "did not end within {} s and was killed",
+                limit.as_secs()
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    if status.success() {
+        Ok(())
+    } else {
+        fail(format!("the scenario's process ended with {status}"))
+    }
+}
+
+/// Inside the namespaces: one scenario, its narration on standard output.
+pub fn inside(name: &str) -> ExitCode {
+    let Some(case) = scenarios::all().into_iter().find(|c| c.name() == name) else {
+        println!("no scenario {name}");
+        return ExitCode::from(2);
+    };
+    let lab = match Lab::new() {
+        Ok(lab) => lab,
+        Err(why) => {
+            println!("the lab could not be set up: {why}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match case.run(&lab) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            lab.say(format!("FAILED: {why}"));
+            println!("{}", lab.evidence());
+            ExitCode::FAILURE
+        }
+    }
+}
