@@ -71,6 +71,11 @@ impl Run {
         self
     }
 
+    /// More arguments.
+    pub fn args<A: AsRef<OsStr>>(self, words: impl IntoIterator<Item = A>) -> Run {
+        words.into_iter().fold(self, |run, word| run.arg(word))
+    }
+
     /// Another time limit.
     pub fn limit(mut self, limit: Duration) -> Run {
         self.limit = limit;

@@ -15,8 +15,10 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use rustix::fs::{FlockOperation, flock};
+
 use crate::command::Run;
-use crate::wait::{Done, Failure};
+use crate::wait::{Done, Failure, fail};
 
 const CGROUP: &str = "/sys/fs/cgroup";
 const CGROUP_PREFIX: &str = "nox-lab.";
@@ -56,8 +58,15 @@ pub fn start(
     Ok(command.process_group(0).spawn()?)
 }
 
+/// The cgroup of a scenario, held by a lock that ends with its process.
+pub struct Cgroup {
+    /// Its folder; each node has one below it.
+    pub folder: PathBuf,
+    _lock: File,
+}
+
 /// Inside: makes the mounts that nodes need, and returns the cgroup that is theirs.
-pub fn enter() -> Result<PathBuf, Failure> {
+pub fn enter() -> Result<Cgroup, Failure> {
     let id = std::env::var(ID)?;
     // One private /run gives `ip netns` its folder, nspawn the tmpfs that it insists on, and hides the
     // machine's own service manager from every tool that would look for it there.
@@ -69,24 +78,48 @@ pub fn enter() -> Result<PathBuf, Failure> {
     Run::new(["umount", "-R", CGROUP]).output()?;
     Run::new(["mount", "-t", "cgroup2", "none", CGROUP]).ok()?;
     let ours = Path::new(CGROUP).join(format!("{CGROUP_PREFIX}{id}"));
-    fs::create_dir_all(&ours)?;
-    Ok(ours)
+    // Another lab may be sweeping right now: hold it, then see whether it is still there.
+    for _ in 0..100 {
+        fs::create_dir_all(&ours)?;
+        let lock = File::open(&ours)?;
+        if flock(&lock, FlockOperation::LockExclusive).is_ok() && ours.exists() {
+            return Ok(Cgroup {
+                folder: ours,
+                _lock: lock,
+            });
+        }
+    }
+    fail("a cgroup of its own could not be held")
 }
 
-/// Removes the empty cgroups that ended runs left. Busy ones belong to another lab and stay.
+/// The cgroups of labs, running ones and ended ones.
+pub fn left_behind() -> Vec<PathBuf> {
+    let tops = [
+        Path::new(CGROUP).to_owned(),
+        Path::new(CGROUP).join("unified"),
+    ];
+    let entries = tops
+        .iter()
+        .filter_map(|top| fs::read_dir(top).ok())
+        .flatten()
+        .flatten();
+    let ours = |entry: &fs::DirEntry| {
+        entry
+            .file_name()
+            .to_string_lossy()
+            .starts_with(CGROUP_PREFIX)
+    };
+    entries.filter(ours).map(|entry| entry.path()).collect()
+}
+
+/// Removes the empty cgroups that ended runs left. Those that another lab holds stay.
 pub fn sweep() {
-    for top in [Path::new(CGROUP), &Path::new(CGROUP).join("unified")] {
-        let Ok(entries) = fs::read_dir(top) else {
+    for folder in left_behind() {
+        let Ok(lock) = File::open(&folder) else {
             continue;
         };
-        for entry in entries.flatten() {
-            if entry
-                .file_name()
-                .to_string_lossy()
-                .starts_with(CGROUP_PREFIX)
-            {
-                remove_cgroup(&entry.path());
-            }
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            remove_cgroup(&folder);
         }
     }
 }

@@ -34,10 +34,13 @@
 mod base;
 mod command;
 mod enclosure;
+mod facts;
 mod inside;
+#[allow(dead_code)] // for the scenarios with a real host
 mod mesh;
 mod network;
 mod node;
+mod package;
 mod room;
 mod runner;
 mod scenarios;

@@ -1,7 +1,6 @@
 //! The lab as a scenario sees it: makes nodes, meshes and packages, says what happens, collects evidence.
 
 use std::cell::{Cell, RefCell};
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -13,7 +12,7 @@ use crate::{enclosure, network};
 
 /// One scenario's lab. Everything in it ends with it.
 pub struct Lab {
-    cgroups: PathBuf,
+    cgroups: enclosure::Cgroup,
     started: Instant,
     count: Cell<u8>,
     nodes: RefCell<Vec<Rc<Node>>>,
@@ -39,7 +38,7 @@ impl Lab {
         let number = self.count.get();
         self.count.set(number + 1);
         enclosure::room_for(usize::from(number) + 1)?;
-        let node = Rc::new(Node::new(name, base, number, &self.cgroups)?);
+        let node = Rc::new(Node::new(name, base, number, &self.cgroups.folder)?);
         self.nodes.borrow_mut().push(node.clone());
         Ok(node)
     }
@@ -67,6 +66,7 @@ impl Lab {
         Ok(())
     }
 
+    #[allow(dead_code)] // for the scenarios with a real host
     /// A mesh that is not started yet, with a data folder of its own. Nodes dial `mesh.url()`.
     pub fn mesh(&self) -> Result<Rc<Mesh>, Failure> {
         let mesh = Rc::new(Mesh::new(self.meshes.borrow().len())?);
@@ -99,6 +99,6 @@ impl Drop for Lab {
     fn drop(&mut self) {
         self.meshes.borrow_mut().clear();
         self.nodes.borrow_mut().clear();
-        enclosure::remove_cgroup(&self.cgroups);
+        enclosure::remove_cgroup(&self.cgroups.folder);
     }
 }

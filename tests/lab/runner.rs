@@ -47,17 +47,13 @@ impl Wish {
         }
         Ok(wish)
     }
-
-    fn takes(&self, case: &Case) -> bool {
-        self.names.is_empty() || self.names.iter().any(|n| case.name().contains(n.as_str()))
-    }
 }
 
 /// The whole run.
 pub fn run(wish: &Wish) -> ExitCode {
     let chosen: Vec<Case> = scenarios::all()
         .into_iter()
-        .filter(|c| wish.takes(c))
+        .filter(|c| c.is_meant_by(&wish.names))
         .collect();
     if wish.list {
         chosen.iter().for_each(|case| println!("{}", case.name()));

@@ -1,8 +1,12 @@
 //! The lab's own promises: that a node is a machine, that power and wire do what they say.
 
+use std::fs;
+use std::process::{Command, Stdio};
+
 use crate::base::Base;
+use crate::enclosure;
 use crate::room::Lab;
-use crate::wait::{Done, check, secs};
+use crate::wait::{Done, Failure, check, secs, wait_until};
 
 /// A node boots to the end with nothing failed, has its own identity, and two see each other.
 pub fn boots(lab: &Lab, base: Base) -> Done {
@@ -77,4 +81,78 @@ pub fn link(lab: &Lab, base: Base) -> Done {
     two.boot()?;
     one.wait_until("the address is back after a power cut", secs(10), reached)?;
     Ok(())
+}
+
+/// A whole lab inside this one, killed without a warning while its nodes are up: nothing of it goes on, and
+/// what it leaves (empty cgroups) the next run removes. Also shows that two labs do not disturb each other.
+pub fn kill_9(lab: &Lab, base: Base) -> Done {
+    let node = lab.node("m1", base)?;
+    node.boot()?;
+    let before = processes()?;
+    let cgroups = enclosure::left_behind().len();
+    let mut inner = Command::new(std::env::current_exe()?);
+    inner
+        .args(["--jobs", "2", "machine-hold"])
+        .env_remove("NOX_LAB_ID");
+    let mut inner = inner.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
+    wait_until("the other lab's node has booted", secs(60), || {
+        check(inner.try_wait()?.is_none(), || {
+            "the other lab ended by itself".into()
+        })?;
+        Ok(processes()?
+            .iter()
+            .filter(|name| *name == "systemd-journal")
+            .count()
+            >= 2)
+    })?;
+    lab.say(format!(
+        "{} processes with the other lab, {} before",
+        processes()?.len(),
+        before.len()
+    ));
+    inner.kill()?;
+    inner.wait()?;
+    let took = wait_until("nothing of the killed lab runs", secs(5), || {
+        Ok(processes()?.len() <= before.len())
+    })?;
+    lab.say(format!(
+        "all gone {:.2} s after the kill",
+        took.as_secs_f64()
+    ));
+    check(enclosure::left_behind().len() > cgroups, || {
+        "the other lab had no cgroup".into()
+    })?;
+    enclosure::sweep();
+    wait_until("its empty cgroups are swept", secs(5), || {
+        enclosure::sweep();
+        Ok(enclosure::left_behind().len() <= cgroups)
+    })?;
+    check(
+        node.sh("systemctl is-system-running || true")?.trim() == "running",
+        || "the first lab's node suffered from the other's end".into(),
+    )
+}
+
+/// Not a scenario of its own: what `kill_9` kills.
+pub fn hold(lab: &Lab, base: Base) -> Done {
+    lab.nodes("h", 1, base)?;
+    std::thread::sleep(secs(20));
+    Ok(())
+}
+
+/// The names of all live processes of this lab and of whatever is inside it.
+fn processes() -> Result<Vec<String>, Failure> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir("/proc")?.flatten() {
+        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        let Some((head, rest)) = stat.rsplit_once(')') else {
+            continue;
+        };
+        let name = head.split_once('(').map_or("", |(_, name)| name);
+        // A zombie is only a number that nobody has fetched yet.
+        if !rest.trim_start().starts_with('Z') {
+            names.push(name.to_owned());
+        }
+    }
+    Ok(names)
 }

@@ -1,6 +1,11 @@
 //! The registry of scenarios. A new one is a function and a line here.
 
+mod broken;
 mod machine;
+mod no_rollback;
+mod power;
+mod units;
+mod upgrade;
 
 use std::time::Duration;
 
@@ -17,6 +22,9 @@ struct Scenario {
     run: fn(&Lab, Base) -> Done,
 }
 
+/// A part of `machine-kill-9`, run only when it is named in full.
+pub const HELD: &str = "machine-hold";
+
 const ALL: &[Base] = &Base::ALL;
 const BOOKWORM: &[Base] = &[Base::Bookworm];
 
@@ -31,6 +39,40 @@ fn scenarios() -> Vec<Scenario> {
         s("machine-boots", ALL, 120, machine::boots),
         s("machine-power", BOOKWORM, 120, machine::power),
         s("machine-link", BOOKWORM, 120, machine::link),
+        s("machine-kill-9", BOOKWORM, 120, machine::kill_9),
+        s(HELD, BOOKWORM, 120, machine::hold),
+        s("units-facts", ALL, 120, units::facts),
+        s("broken-slow-crash", BOOKWORM, 240, broken::slow_crash),
+        s("broken-freeze", BOOKWORM, 240, broken::freeze),
+        s("broken-hang", ALL, 180, broken::hang),
+        s("broken-exit1", ALL, 120, broken::exit1),
+        s("broken-exit0", ALL, 120, broken::exit0),
+        s("broken-garbage", BOOKWORM, 120, broken::garbage),
+        s(
+            "broken-other-architecture",
+            BOOKWORM,
+            120,
+            broken::other_architecture,
+        ),
+        s("broken-missing", ALL, 120, broken::missing),
+        s("c01-one-crash-heals", ALL, 120, broken::c01_heals),
+        s("no-known-good", ALL, 120, no_rollback::no_known_good),
+        s(
+            "known-good-crashes",
+            ALL,
+            120,
+            no_rollback::known_good_crashes,
+        ),
+        s("c03-four-restarts", ALL, 120, no_rollback::c03_restarts),
+        s("upgrade-clean-exit", ALL, 120, upgrade::clean_exit),
+        s(
+            "upgrade-on-failure-stays-dead",
+            BOOKWORM,
+            120,
+            upgrade::clean_exit_on_failure,
+        ),
+        s("upgrade-ordered", ALL, 120, upgrade::ordered),
+        s("power-mid-rollback", BOOKWORM, 300, power::mid_rollback),
     ]
 }
 
@@ -66,6 +108,14 @@ impl Case {
     /// `NAME/BASE`.
     pub fn name(&self) -> String {
         format!("{}/{}", self.scenario.name, self.base.name())
+    }
+
+    /// Whether these names, parts of names or none at all mean it.
+    pub fn is_meant_by(&self, names: &[String]) -> bool {
+        if self.scenario.name == HELD {
+            return names.iter().any(|n| n == HELD);
+        }
+        names.is_empty() || names.iter().any(|n| self.name().contains(n.as_str()))
     }
 
     /// What it boots from.
