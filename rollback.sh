@@ -1,0 +1,262 @@
+#!/bin/sh
+# rollback: brings the confirmed version of nox-mesh-host back when the installed one does not stay up.
+# Installed as /usr/lib/nox-mesh-host/rollback; OnFailure of the host starts it in nox-mesh-host-rollback.service.
+# Shells: dash, busybox ash, mksh, yash. It shares nothing with the host, not even a run of its binary.
+#
+#   known-good   unit     installed       record of this rollback   what is done
+#   unreadable   -        -               -                         says so, changes nothing
+#   readable     active   -               -                         nothing: the host runs
+#   readable     trying   -, count < 3    none unfinished           nothing: not at its limit yet (C01)
+#   readable     down     = known-good    unfinished                finishes it: start, outcome
+#   readable     down     = known-good    other, clean exits        restart storm: started again, bounded (C03)
+#   readable     down     = known-good    other                     stops loudly: not the binary
+#   readable     down     broken package  -                         repairs; starts it if that is known-good
+#   readable     down     other           clean exits, count < 3    started again, bounded
+#   readable     down     other           none, or all settled      new record, then back to known-good
+#   readable     down     other           unfinished, tries < 3     further try (a power cut strands nobody)
+#   readable     down     other           unfinished, used up       stops loudly
+#   readable     down     other           over, not settled         stops loudly: once means once (E8)
+#
+# Exit codes: 0 done or nothing to do, 3 gave up, a person is needed; other: not done, the unit tries again.
+set -eu
+LC_ALL=C; export LC_ALL
+umask 077
+root=${NOX_MESH_HOST_ROOT:-}
+PATH=${root:+$root/bin:}/usr/sbin:/usr/bin:/sbin:/bin; export PATH
+NOX_MESH_HOST_TRANSACTION=1; export NOX_MESH_HOST_TRANSACTION    # our package scripts leave the host alone
+LOCK_WAIT_S=900; export LOCK_WAIT_S                              # longer than an upgrade waits (C52)
+unit=nox-mesh-host.service
+state=$root/var/lib/mesh-host; lib=$root/usr/lib/nox-mesh-host; records=$state/rollbacks
+tries_max=3 starts_max=3 storms_max=3 storm_window_s=600
+
+say() { printf '<%s>rollback: %s\n' "$1" "$2" >&2; }
+give_up() { say 2 "$1; a person is needed, $unit stays as it is"; exit 3; }
+unwritable() { give_up 'the state folder cannot be written (state_unwritable): a fault of this machine'; }
+is_number() { case $1 in '' | *[!0-9]* | ??????????*) return 1 ;; esac }
+is_version() (    # N.N.N, each up to 9 digits, and an optional suffix
+    case $1 in '' | *[!0-9A-Za-z.~+]*) return 1 ;; esac
+    numbers=${1%%[~+]*}; suffix=${1#"$numbers"}
+    case $suffix in ?*[~+]*) return 1 ;; esac
+    [ ${#suffix} -ne 1 ] && [ ${#suffix} -le 33 ] || return 1
+    case $numbers in *[!0-9.]* | .* | *. | *..* | *.*.*.*) return 1 ;; *.*.*) ;; *) return 1 ;; esac
+    rest=${numbers#*.}; a=${numbers%%.*}; b=${rest%%.*}; c=${rest#*.}
+    [ ${#a} -le 9 ] && [ ${#b} -le 9 ] && [ ${#c} -le 9 ]
+)
+get() (           # get FILE KEY: the first such value or nothing; never fails
+    [ -f "$1" ] && [ -r "$1" ] || return 0
+    while IFS= read -r line; do
+        case $line in "$2="*) printf '%s\n' "${line#*=}"; return 0 ;; esac
+    done <"$1"
+)
+number() ( n=$(get "$1" "$2"); if is_number "$n"; then echo "$n"; else echo 0; fi )
+token() ( printf '%s\n' "$1" | tr -c '\012._:0-9A-Za-z~+-' '?' | cut -c 1-64 | head -n 1 )
+one_version() (   # exactly one line, a version: the size shows NUL bytes and second lines (C45)
+    [ -f "$1" ] && [ -r "$1" ] || return 1
+    IFS= read -r v <"$1" || return 1
+    is_version "$v" || return 1
+    size=$(wc -c <"$1") || return 1
+    [ "$size" -eq $((${#v} + 1)) ] || return 1
+    printf '%s\n' "$v"
+)
+put() {           # old or new, never half (C46)
+    temporary=${1%/*}/.${1##*/}.new
+    cat >"$temporary" && sync "$temporary" && mv -f "$temporary" "$1" && sync "${1%/*}"
+}
+
+take_lock() {     # a lock that cannot be asked for is no reason to leave the node down
+    lock=$state/rollback.lock; code=0
+    who=$("$lib/lock" take "$lock" $$) || code=$?
+    case $code in
+        0) trap '"$lib/lock" release "$lock"' EXIT ;;
+        1) say 5 "already running${who:+ as process $who}"; exit 0 ;;
+        2) unwritable ;;
+        *) say 4 'the lock could not be asked for; going on without it' ;;
+    esac
+}
+read_package() {  # installed, whole; the binary is never asked
+    facts=$("$manager" status) || facts='broken -'
+    installed=$(get "$lib/package" version)
+    is_version "$installed" || installed=unknown
+    whole=no
+    case $facts in "ok $installed" | "held $installed") whole=yes ;; esac
+    [ -x "$root/usr/bin/nox-mesh-host" ] || whole=no
+}
+read_unit() {
+    active='' sub='' result='' code='' status=''
+    asked=ActiveState,SubState,Result,ExecMainCode,ExecMainStatus
+    facts=$(timeout --kill-after=5 20 systemctl show --property=$asked "$unit") || facts=
+    for fact in $facts; do
+        case $fact in
+            ActiveState=*) active=${fact#*=} ;;
+            SubState=*) sub=${fact#*=} ;;
+            Result=*) result=${fact#*=} ;;
+            ExecMainCode=*) code=${fact#*=} ;;
+            ExecMainStatus=*) status=${fact#*=} ;;
+        esac
+    done
+}
+exits_were_clean() {   # systemd's own idea of clean; a crash loop keeps the crash's result (C10)
+    [ "$result" = start-limit-hit ] || return 1
+    case $code/$status in 0/* | 1/0 | 2/1 | 2/2 | 2/13 | 2/15) return 0 ;; esac
+    return 1
+}
+
+# find_record FROM: the newest unsettled record that leads from there (empty: from anywhere) to known-good.
+find_record() {
+    record='' last=0 through=$(number "$state/rollbacks.settled" through)
+    for file in "$records"/*; do
+        n=${file##*/}
+        is_number "$n" || continue
+        [ "$n" -le "$last" ] || last=$n
+        [ "$n" -gt "$through" ] || continue
+        [ "$(get "$file" to)" = "$good" ] || continue
+        [ -z "$1" ] || [ "$(get "$file" from)" = "$1" ] || continue
+        [ "$n" -le "${record:-0}" ] || record=$n
+    done
+    [ -n "$record" ]
+}
+load() { token "$(get "$records/$record" "$1")"; }
+record_is_open() {
+    case $(load state)/$(load started) in begun/* | rolled-back/no) ;; *) return 1 ;; esac
+}
+open_record() {   # one more try of an unfinished record
+    id=$record from=$(load from) attempt=$(load attempt) rollout=$(load rollout) begun=$(load begun)
+    tries=$(number "$records/$id" tries) outcome=$(load state)
+    facts=$(sed -n '/^result=/p;/^code=/p;/^status=/p;/^log=/p' "$records/$id")
+    [ "$tries" -lt "$tries_max" ] || used_up tries
+    tries=$((tries + 1))
+    write_record "$outcome" none no || unwritable
+    say 5 "try $tries of rollback $id, from $from to $good"
+}
+new_record() {    # the failed version's words are kept before anything is touched (C29)
+    id=$((last + 1)) from=$1 attempt=0 rollout='' tries=1 begun=$(date +%s)
+    if [ "$(get "$state/order" version)" = "$from" ]; then
+        attempt=$(number "$state/order" attempt); rollout=$(token "$(get "$state/order" rollout)")
+    fi
+    facts=$("$lib/evidence" "$from") || facts='result='
+    if ! mkdir -p "$records" || ! write_record begun none no; then unwritable; fi
+    say 4 "rollback $id: $from did not stay up, $good comes back"
+}
+write_record() {  # write_record STATE REASON STARTED
+    printf '%s\n' format=1 "id=$id" "from=$from" "to=$good" "attempt=$attempt" "rollout=$rollout" \
+        "boot_id=$boot" "begun=$begun" "tries=$tries" "state=$1" "reason=$2" "started=$3" "$facts" |
+        put "$records/$id"
+}
+
+start_host() {    # a start is refused while the failed state stands (E5, C07); restart would not do (C14)
+    systemctl daemon-reload || say 4 'the service manager did not reload'
+    for n in 1 2 3; do
+        systemctl reset-failed "$unit" || :
+        timeout --kill-after=5 60 systemctl start "$unit" || say 4 "start $n of $unit did not succeed"
+        read_unit
+        case $active/$sub in active/* | reloading/* | activating/start) return 0 ;; esac
+        sleep 2
+    done
+    return 1
+}
+start_again() {   # start_again WHY: bounded in a row; a boot or ten quiet minutes end the row
+    IFS=. read -r up rest <"$root/proc/uptime" || up=0
+    row=$(number "$state/storms" count); since=$((up - $(number "$state/storms" uptime)))
+    if [ "$(get "$state/storms" boot_id)" != "$boot" ] || [ "$since" -gt "$storm_window_s" ]; then row=0; fi
+    [ "$row" -lt "$storms_max" ] || return 1
+    printf 'format=1\nboot_id=%s\nuptime=%s\ncount=%s\n' "$boot" "$up" $((row + 1)) | put "$state/storms" || return 1
+    say 4 "$1; $installed is started again ($((row + 1)) of $storms_max), no version is changed"
+    sleep $((row * 20))
+    start_host || give_up "$installed does not start"
+    exit 0
+}
+used_up() { write_record failed "$1" yes || :; give_up "$tries tries did not bring $good back ($1)"; }
+retry_later() {   # retry_later REASON
+    say 3 "$good could not be installed ($1)"
+    [ "$tries" -lt "$tries_max" ] || used_up "$1"
+    write_record begun "$1" no || :
+    exit 75
+}
+finish() {        # known-good is installed; the outcome is on disk before its host reads it
+    write_record rolled-back none no || say 4 'the outcome cannot be written'
+    if ! start_host; then
+        write_record failed start yes || :
+        give_up "$good is installed again and does not start: not the release, this machine"
+    fi
+    write_record rolled-back none yes || say 4 'the outcome cannot be written'
+    say 5 "done: $good is installed and started"
+    exit 0
+}
+install_known_good() {
+    trap '' TERM HUP   # a shutdown waits for the package manager, within the unit's stop limit
+    reason=0
+    if package=$("$manager" retained "$state/packages" "$good"); then
+        "$manager" install "$package" || reason=$?
+    else
+        say 4 "no verified package of $good in packages/; the package manager's own sources are asked"
+        "$manager" install-version "$good" || reason=$?
+    fi
+    trap - TERM HUP
+    case $reason in
+        10) reason=lock ;; 11) reason=disk ;; 12) reason=database ;; 14) reason=timeout ;;
+        15) reason=unavailable ;; *) reason=package ;;
+    esac
+    read_package
+    [ "$whole/$installed" = "yes/$good" ] || retry_later "$reason"
+}
+
+find_manager() {
+    for manager in "$lib"/manager-*; do
+        if [ -x "$manager" ] && "$manager" owns; then return 0; fi
+    done
+    give_up 'no package manager that is known here owns the host'
+}
+roll_back() {     # roll_back FROM
+    if find_record "$1"; then
+        record_is_open || give_up "rollback $record from $1 to $good is over and did not last"
+        open_record
+    else
+        new_record "$1"
+    fi
+    [ "$whole" = yes ] || "$manager" repair || say 4 'the package database could not be repaired'
+    install_known_good
+    finish
+}
+broken_package() {   # from where, when the installed files do not say it; a repair may be all that is needed
+    if [ "$open" = yes ]; then from=$(load from); return; fi
+    case $installed in "$good" | unknown) ;; *) return ;; esac
+    "$manager" repair || say 4 'the package database could not be repaired'
+    read_package
+    from=$installed why='the interrupted package is complete again'
+    [ "$from" = "$good" ] || [ "$from" = unknown ] || return 0
+    from=$(get "$state/order" version)
+    if ! is_version "$from" || [ "$from" = "$good" ]; then from=unknown; fi
+}
+decide() {
+    starts=0 open=no from=$installed why=''
+    [ "$(get "$state/starts" version)" != "$installed" ] || starts=$(number "$state/starts" count)
+    if find_record '' && record_is_open; then open=yes; fi
+    if [ "$active/$open" = activating/no ]; then
+        if [ "$installed" = "$good" ] || [ "$starts" -lt "$starts_max" ]; then
+            say 5 'the service manager is still trying; nothing is done'
+            exit 0
+        fi
+    fi
+    [ "$whole" = yes ] || broken_package
+    ! exits_were_clean || why='restart storm: every exit was clean'
+    if [ "$whole/$installed" = "yes/$good" ]; then
+        [ "$open" = no ] || { open_record; finish; }
+        [ -z "$why" ] || start_again "$why" || give_up "$why, again and again"
+        give_up "the installed $good is the confirmed one: not the binary, the machine ($result $code/$status)"
+    fi
+    if [ "$whole" = yes ] && [ -n "$why" ] && [ "$starts" -lt "$starts_max" ]; then start_again "$why" || :; fi
+    roll_back "$from"
+}
+main() {
+    cd /
+    IFS= read -r boot <"$root/proc/sys/kernel/random/boot_id" || boot=unknown
+    take_lock
+    good=$(one_version "$state/known-good") || good=$(one_version "$state/known-good.copy") || good=
+    [ -n "$good" ] || { say 4 'no readable known-good: there is nothing to go back to, nothing is changed'; exit 0; }
+    find_manager
+    read_package
+    read_unit
+    case $active in active | reloading) say 5 'the host runs; there is nothing to do'; exit 0 ;; esac
+    decide
+}
+main "$@"
