@@ -18,7 +18,8 @@ use std::process::{Child, Command, Stdio};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::command::Run;
-use crate::wait::{Done, Failure, fail};
+use crate::queue::most_nodes;
+use crate::wait::{Done, Failure, check, fail};
 
 const CGROUP: &str = "/sys/fs/cgroup";
 const CGROUP_PREFIX: &str = "nox-lab.";
@@ -169,12 +170,10 @@ pub fn narration() -> Result<File, Failure> {
     )?))
 }
 
-/// Raises nothing, changes nothing: tells when the machine's limits are too small for so many nodes.
+/// Tells when the machine's limits are too small for so many nodes. It changes no limit.
 pub fn room_for(nodes: usize) -> Done {
-    // Each node's service manager and journal hold about six inotify instances of root's 128.
-    let limit = fs::read_to_string("/proc/sys/fs/inotify/max_user_instances")?;
-    let limit: usize = limit.trim().parse()?;
-    crate::wait::check(nodes * 6 < limit, || {
-        format!("fs.inotify.max_user_instances is {limit}: too small for {nodes} nodes")
+    let most = most_nodes();
+    check(nodes <= most, || {
+        format!("{nodes} nodes: fs.inotify.max_user_instances carries only {most}, please raise it")
     })
 }

@@ -18,7 +18,7 @@ impl Node {
         }
         let target = leader.to_string();
         let enter = [
-            "nsenter", "-t", &target, "-m", "-u", "-i", "-n", "-p", "--wd=/", "--",
+            "nsenter", "-t", &target, "-m", "-u", "-i", "-n", "-p", "-r", "-w", "--",
         ];
         Ok(words
             .into_iter()
@@ -142,7 +142,7 @@ impl Node {
             let look = "systemctl --no-pager -l status 'nox-mesh-host*' 2>&1 | grep -v '^$' | head -40; \
                         cd /var/lib/mesh-host 2>/dev/null && ls -la . packages rollbacks; \
                         tail -n +1 known-good starts last-exit order result rollbacks/* 2>/dev/null; \
-                        dpkg-query -W nox-mesh-host";
+                        dpkg-query -W -f 'dpkg: ${Status} ${Version}\\n' nox-mesh-host";
             let seen = self
                 .command(["sh", "-c", look])
                 .and_then(|run| run.limit(secs(20)).output());

@@ -41,6 +41,7 @@ mod mesh;
 mod network;
 mod node;
 mod package;
+mod queue;
 mod room;
 mod runner;
 mod scenarios;

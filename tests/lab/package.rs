@@ -58,6 +58,12 @@ impl Kind {
     }
 }
 
+/// The script that packs, of this source tree or of the one that NOX_LAB_SOURCE names.
+fn packer() -> PathBuf {
+    let tree = std::env::var_os("NOX_LAB_SOURCE").map_or_else(|| source(""), PathBuf::from);
+    tree.join("packaging/build-deb")
+}
+
 fn source(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
@@ -136,7 +142,7 @@ impl Lab {
         version: &str,
         folder: &Path,
     ) -> Result<PathBuf, Failure> {
-        Run::new([source("packaging/build-deb")])
+        Run::new([packer()])
             .arg("--allow-broken")
             .arg(binary)
             .args([version, "x86_64-unknown-linux-musl"])

@@ -7,11 +7,11 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::process::{Child, ExitCode};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::base::Base;
 use crate::enclosure;
+use crate::queue::Queue;
 use crate::room::Lab;
 use crate::scenarios::{self, Case};
 use crate::wait::{Failure, fail};
@@ -72,43 +72,54 @@ pub fn run(wish: &Wish) -> ExitCode {
     }
     enclosure::sweep();
     let bases = obtain_bases(&chosen);
-    let next = AtomicUsize::new(0);
-    let failed = AtomicUsize::new(0);
-    let printer = Mutex::new(());
-    let jobs = wish
-        .jobs
-        .unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from));
+    let queue = Queue::new(chosen, wish.jobs.unwrap_or_else(default_jobs));
     // The threads outlive every child that they start, which the enclosure relies on.
+    let (mut passed, mut failed) = (0, 0);
     std::thread::scope(|scope| {
-        for _ in 0..jobs.min(chosen.len()) {
-            scope.spawn(|| {
-                while let Some(case) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+        let (sender, results) = std::sync::mpsc::channel();
+        for _ in 0..queue.jobs {
+            let (sender, queue, bases) = (sender.clone(), &queue, &bases);
+            scope.spawn(move || {
+                while let Some(case) = queue.take() {
                     let started = Instant::now();
-                    let (result, narration) = one(case, &bases);
-                    let took = started.elapsed().as_secs_f64();
-                    let _line = printer.lock().unwrap_or_else(PoisonError::into_inner);
-                    match result {
-                        Ok(()) if wish.verbose => {
-                            println!("ok  {}  {took:.1} s\n{narration}", case.name())
-                        }
-                        Ok(()) => println!("ok  {}  {took:.1} s", case.name()),
-                        Err(why) => {
-                            failed.fetch_add(1, Ordering::Relaxed);
-                            println!("FAILED  {}  {took:.1} s\n{narration}\n{why}\n", case.name());
-                        }
-                    }
+                    let (result, narration) = one(&case, bases);
+                    queue.give_back(&case);
+                    let _ = sender.send((case.name(), started.elapsed(), result, narration));
                 }
             });
         }
+        drop(sender);
+        for (name, took, result, narration) in results {
+            let took = took.as_secs_f64();
+            match result {
+                Ok(()) => {
+                    passed += 1;
+                    println!("ok  {name}  {took:.1} s");
+                    if wish.verbose {
+                        println!("{narration}");
+                    }
+                }
+                Err(why) => {
+                    failed += 1;
+                    println!("FAILED  {name}  {took:.1} s\n{narration}\n{why}\n");
+                }
+            }
+        }
     });
     enclosure::sweep();
-    let failed = failed.into_inner();
-    println!("{} passed, {failed} failed", chosen.len() - failed);
+    println!("{passed} passed, {failed} failed");
     if failed == 0 {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     }
+}
+
+/// Scenarios mostly wait, so more of them run than there are processors.
+fn default_jobs() -> usize {
+    std::thread::available_parallelism()
+        .map_or(4, |n| n.get() * 2)
+        .min(8)
 }
 
 /// The bases of these scenarios, made where they are missing. One that cannot be made fails its scenarios only.

@@ -28,7 +28,7 @@ pub fn exit1(lab: &Lab, base: Base) -> Done {
 }
 
 pub fn exit0(lab: &Lab, base: Base) -> Done {
-    recovers(lab, base, Kind::Exit0, Duration::from_secs(30)).map(|_| ())
+    recovers(lab, base, Kind::Exit0, LIMIT).map(|_| ())
 }
 
 pub fn hang(lab: &Lab, base: Base) -> Done {

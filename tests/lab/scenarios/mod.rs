@@ -14,9 +14,12 @@ use crate::room::Lab;
 use crate::wait::{Done, secs};
 
 /// A scenario, which runs once for each of its bases.
+#[derive(Clone, Copy)]
 struct Scenario {
     name: &'static str,
     bases: &'static [Base],
+    /// How many nodes it boots: the runner keeps the sum of those that run side by side in bounds.
+    nodes: usize,
     /// When the runner gives up on it. Its own waits should fail first, because they say what for.
     limit: Duration,
     run: fn(&Lab, Base) -> Done,
@@ -29,17 +32,20 @@ const ALL: &[Base] = &Base::ALL;
 const BOOKWORM: &[Base] = &[Base::Bookworm];
 
 fn scenarios() -> Vec<Scenario> {
+    // One node, unless `nodes` says otherwise.
     let s = |name, bases, limit, run| Scenario {
         name,
         bases,
+        nodes: 1,
         limit: secs(limit),
         run,
     };
+    let nodes = |nodes, scenario| Scenario { nodes, ..scenario };
     vec![
-        s("machine-boots", ALL, 120, machine::boots),
+        nodes(2, s("machine-boots", ALL, 120, machine::boots)),
         s("machine-power", BOOKWORM, 120, machine::power),
-        s("machine-link", BOOKWORM, 120, machine::link),
-        s("machine-kill-9", BOOKWORM, 120, machine::kill_9),
+        nodes(2, s("machine-link", BOOKWORM, 120, machine::link)),
+        nodes(2, s("machine-kill-9", BOOKWORM, 120, machine::kill_9)),
         s(HELD, BOOKWORM, 120, machine::hold),
         s("units-facts", ALL, 120, units::facts),
         s("broken-slow-crash", BOOKWORM, 240, broken::slow_crash),
@@ -84,20 +90,9 @@ pub struct Case {
 
 /// Every case, in the order of the registry.
 pub fn all() -> Vec<Case> {
-    let each = |s: Scenario| {
-        let Scenario {
-            name,
-            bases,
-            limit,
-            run,
-        } = s;
-        bases.iter().map(move |base| Case {
-            scenario: Scenario {
-                name,
-                bases,
-                limit,
-                run,
-            },
+    let each = |scenario: Scenario| {
+        scenario.bases.iter().map(move |base| Case {
+            scenario,
             base: *base,
         })
     };
@@ -121,6 +116,11 @@ impl Case {
     /// What it boots from.
     pub fn bases(&self) -> Vec<Base> {
         vec![self.base]
+    }
+
+    /// How many nodes it boots.
+    pub fn nodes(&self) -> usize {
+        self.scenario.nodes
     }
 
     /// When the runner gives up.
