@@ -38,10 +38,7 @@ impl Base {
     pub fn folder(self) -> Result<PathBuf, Failure> {
         match std::env::var_os(self.variable()) {
             Some(folder) => Ok(folder.into()),
-            None => fail(format!(
-                "this scenario did not name the base {} in its line",
-                self.name()
-            )),
+            None => fail(format!("this scenario did not name the base {} in its line", self.name())),
         }
     }
 
@@ -54,10 +51,7 @@ impl Base {
     /// its folder.
     pub fn obtain(self) -> Result<PathBuf, Failure> {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/lab/bases");
-        let output = Command::new(script)
-            .arg(self.name())
-            .stderr(Stdio::inherit())
-            .output()?;
+        let output = Command::new(script).arg(self.name()).stderr(Stdio::inherit()).output()?;
         let folder = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         if !output.status.success() || folder.is_empty() {
             return fail(format!("no base system {}", self.name()));

@@ -38,30 +38,12 @@ impl Run {
     /// Program and arguments, the environment emptied but for a plain PATH, HOME and locale.
     pub fn new<A: AsRef<OsStr>>(words: impl IntoIterator<Item = A>) -> Run {
         let words: Vec<OsString> = words.into_iter().map(|w| w.as_ref().to_owned()).collect();
-        let shown = words
-            .iter()
-            .map(|w| w.to_string_lossy())
-            .collect::<Vec<_>>()
-            .join(" ");
+        let shown = words.iter().map(|w| w.to_string_lossy()).collect::<Vec<_>>().join(" ");
         let mut command = Command::new(words.first().cloned().unwrap_or_default());
-        command
-            .args(words.iter().skip(1))
-            .env_clear()
-            .stdin(Stdio::null())
-            .process_group(0);
-        command.env(
-            "PATH",
-            "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        );
-        command
-            .env("HOME", "/root")
-            .env("LC_ALL", "C")
-            .env("TERM", "dumb");
-        Run {
-            command,
-            shown,
-            limit: DEFAULT_LIMIT,
-        }
+        command.args(words.iter().skip(1)).env_clear().stdin(Stdio::null()).process_group(0);
+        command.env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+        command.env("HOME", "/root").env("LC_ALL", "C").env("TERM", "dumb");
+        Run { command, shown, limit: DEFAULT_LIMIT }
     }
 
     /// One more argument.
@@ -91,14 +73,9 @@ impl Run {
     /// Runs it to its end. An error is a program that could not start or ran out of time.
     pub fn output(mut self) -> Result<Output, Failure> {
         let (mut out, mut err) = (scratch()?, scratch()?);
-        self.command
-            .stdout(out.try_clone()?)
-            .stderr(err.try_clone()?);
+        self.command.stdout(out.try_clone()?).stderr(err.try_clone()?);
         let started = Instant::now();
-        let mut child = self
-            .command
-            .spawn()
-            .map_err(|e| Failure::from(e).while_doing(&self.shown))?;
+        let mut child = self.command.spawn().map_err(|e| Failure::from(e).while_doing(&self.shown))?;
         let mut pause = Duration::from_millis(1);
         let status = loop {
             if let Some(status) = child.try_wait()? {
@@ -112,23 +89,13 @@ impl Run {
                 let _ = child.wait();
                 let limit = self.limit.as_secs_f64();
                 let (out, err) = (text(&mut out)?, text(&mut err)?);
-                return fail(format!(
-                    "no end after {limit} s: {}\n{out}{err}",
-                    self.shown
-                ));
+                return fail(format!("no end after {limit} s: {}\n{out}{err}", self.shown));
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(20));
         };
-        let code = status
-            .code()
-            .unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
-        Ok(Output {
-            shown: self.shown,
-            code,
-            out: text(&mut out)?,
-            err: text(&mut err)?,
-        })
+        let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+        Ok(Output { shown: self.shown, code, out: text(&mut out)?, err: text(&mut err)? })
     }
 
     /// Runs it and insists on exit status 0.
@@ -148,10 +115,7 @@ impl Output {
         if self.is_ok() {
             return Ok(self);
         }
-        fail(format!(
-            "`{}` ended with {}\n{}{}",
-            self.shown, self.code, self.out, self.err
-        ))
+        fail(format!("`{}` ended with {}\n{}{}", self.shown, self.code, self.out, self.err))
     }
 
     /// Standard output without the white space around it.

@@ -1,4 +1,4 @@
-//! The namespaces that a scenario runs in. Called by the runner (outside) and at the start of a scenario (inside).
+//! The namespaces that a scenario runs in. Called by the runner (outside) and at a scenario's start (inside).
 //!
 //! ```text
 //! lab (outside)
@@ -23,7 +23,9 @@ use crate::wait::{Done, Failure, check, fail};
 
 const CGROUP: &str = "/sys/fs/cgroup";
 const CGROUP_PREFIX: &str = "nox-lab.";
-const ID: &str = "NOX_LAB_ID";
+
+/// The variable that names a scenario's lab; its cgroup has the same name.
+pub const ID: &str = "NOX_LAB_ID";
 
 /// Where a scenario keeps its things: below the private /run.
 pub const ROOM: &str = "/run/nox-lab";
@@ -37,26 +39,28 @@ pub fn start(
     log: &File,
 ) -> Result<Child, Failure> {
     let mut command = Command::new("setpriv");
-    command.args([
-        "--pdeathsig",
-        "KILL",
-        "unshare",
-        "--mount",
-        "--propagation",
-        "private",
-    ]);
+    command.args(["--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "private"]);
     command.args(["--net", "--pid", "--fork", "--kill-child", "--mount-proc"]);
-    command
-        .arg(std::env::current_exe()?)
-        .args(["--inside", scenario])
-        .env(ID, id);
+    command.arg(std::env::current_exe()?).args(["--inside", scenario]).env(ID, id);
     command.envs(variables.iter().map(|(name, value)| (name, value)));
-    command
-        .stdin(Stdio::null())
-        .stdout(log.try_clone()?)
-        .stderr(log.try_clone()?);
+    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log.try_clone()?);
     // A group of its own: an interrupt from the keyboard ends the lab, and that ends the child.
     Ok(command.process_group(0).spawn()?)
+}
+
+/// Inside: this lab's own name.
+pub fn id() -> Result<String, Failure> {
+    Ok(std::env::var(ID)?)
+}
+
+/// Outside: a name for a run that no other run has, also not one in other namespaces.
+pub fn new_id() -> Result<String, Failure> {
+    if let Ok(given) = id() {
+        return Ok(given);
+    }
+    let mut bytes = [0_u8; 4];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(format!("{:08x}", u32::from_ne_bytes(bytes)))
 }
 
 /// The cgroup of a scenario, held by a lock that ends with its process.
@@ -68,7 +72,7 @@ pub struct Cgroup {
 
 /// Inside: makes the mounts that nodes need, and returns the cgroup that is theirs.
 pub fn enter() -> Result<Cgroup, Failure> {
-    let id = std::env::var(ID)?;
+    let id = id()?;
     // One private /run gives `ip netns` its folder, nspawn the tmpfs that it insists on, and hides the
     // machine's own service manager from every tool that would look for it there.
     Run::new(["mount", "-t", "tmpfs", "-o", "mode=0755", "none", "/run"]).ok()?;
@@ -84,38 +88,23 @@ pub fn enter() -> Result<Cgroup, Failure> {
         fs::create_dir_all(&ours)?;
         let lock = File::open(&ours)?;
         if flock(&lock, FlockOperation::LockExclusive).is_ok() && ours.exists() {
-            return Ok(Cgroup {
-                folder: ours,
-                _lock: lock,
-            });
+            return Ok(Cgroup { folder: ours, _lock: lock });
         }
     }
     fail("a cgroup of its own could not be held")
 }
 
 /// The cgroups of labs, running ones and ended ones.
-pub fn left_behind() -> Vec<PathBuf> {
-    let tops = [
-        Path::new(CGROUP).to_owned(),
-        Path::new(CGROUP).join("unified"),
-    ];
-    let entries = tops
-        .iter()
-        .filter_map(|top| fs::read_dir(top).ok())
-        .flatten()
-        .flatten();
-    let ours = |entry: &fs::DirEntry| {
-        entry
-            .file_name()
-            .to_string_lossy()
-            .starts_with(CGROUP_PREFIX)
-    };
+pub fn cgroups() -> Vec<PathBuf> {
+    let tops = [Path::new(CGROUP).to_owned(), Path::new(CGROUP).join("unified")];
+    let entries = tops.iter().filter_map(|top| fs::read_dir(top).ok()).flatten().flatten();
+    let ours = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(CGROUP_PREFIX);
     entries.filter(ours).map(|entry| entry.path()).collect()
 }
 
 /// Removes the empty cgroups that ended runs left. Those that another lab holds stay.
 pub fn sweep() {
-    for folder in left_behind() {
+    for folder in cgroups() {
         let Ok(lock) = File::open(&folder) else {
             continue;
         };
@@ -140,15 +129,7 @@ pub fn missing() -> Result<(), String> {
     if !rustix::process::geteuid().is_root() {
         return Err("it needs root".into());
     }
-    for tool in [
-        "setpriv",
-        "unshare",
-        "nsenter",
-        "ip",
-        "systemd-nspawn",
-        "musl-gcc",
-        "dpkg-deb",
-    ] {
+    for tool in ["setpriv", "unshare", "nsenter", "ip", "systemd-nspawn", "musl-gcc", "dpkg-deb"] {
         if !on_path(tool) {
             return Err(format!("{tool} is missing (make lab-tools)"));
         }
@@ -164,10 +145,7 @@ fn on_path(tool: &str) -> bool {
 /// A file for a scenario's narration, gone when it is closed.
 pub fn narration() -> Result<File, Failure> {
     use rustix::fs::{MemfdFlags, memfd_create};
-    Ok(File::from(memfd_create(
-        "lab-narration",
-        MemfdFlags::CLOEXEC,
-    )?))
+    Ok(File::from(memfd_create("lab-narration", MemfdFlags::CLOEXEC)?))
 }
 
 /// Tells when the machine's limits are too small for so many nodes. It changes no limit.

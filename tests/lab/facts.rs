@@ -26,30 +26,20 @@ impl Record {
 
     /// The failed version's last lines.
     pub fn log(&self) -> Vec<&str> {
-        self.text
-            .lines()
-            .filter_map(|line| line.strip_prefix("log="))
-            .collect()
+        self.text.lines().filter_map(|line| line.strip_prefix("log=")).collect()
     }
 
     /// Insists on a field.
     pub fn insist(&self, key: &str, wanted: &str) -> Result<(), Failure> {
         check(self.get(key) == wanted, || {
-            format!(
-                "the record says {key}={}, not {wanted}:\n{}",
-                self.get(key),
-                self.text
-            )
+            format!("the record says {key}={}, not {wanted}:\n{}", self.get(key), self.text)
         })
     }
 }
 
 /// The first value of a key in a text of `key=value` lines.
 pub fn value<'a>(text: &'a str, key: &str) -> &'a str {
-    let wanted = |line: &'a str| {
-        line.strip_prefix(key)
-            .and_then(|rest| rest.strip_prefix('='))
-    };
+    let wanted = |line: &'a str| line.strip_prefix(key).and_then(|rest| rest.strip_prefix('='));
     text.lines().find_map(wanted).unwrap_or_default()
 }
 
@@ -62,16 +52,12 @@ impl Node {
     /// What dpkg says: `installed 1.0.0`, `half-configured 1.1.0`, …
     pub fn dpkg(&self) -> Result<String, Failure> {
         let format = "${db:Status-Status} ${Version}";
-        Ok(self
-            .run(["dpkg-query", "-W", "-f", format, "nox-mesh-host"])?
-            .out)
+        Ok(self.run(["dpkg-query", "-W", "-f", format, "nox-mesh-host"])?.out)
     }
 
     /// The confirmed version; empty when there is none.
     pub fn known_good(&self) -> String {
-        self.read(&format!("{STATE}/known-good"))
-            .trim_end()
-            .to_owned()
+        self.read(&format!("{STATE}/known-good")).trim_end().to_owned()
     }
 
     /// Whether the host is active, and package, dpkg and the running binary agree on this version.
@@ -94,9 +80,8 @@ impl Node {
     pub fn rollbacks(&self) -> Vec<Record> {
         let folder = self.place(&format!("{STATE}/rollbacks"));
         let names = fs::read_dir(&folder).into_iter().flatten().flatten();
-        let mut numbers: Vec<u32> = names
-            .filter_map(|entry| entry.file_name().to_string_lossy().parse().ok())
-            .collect();
+        let mut numbers: Vec<u32> =
+            names.filter_map(|entry| entry.file_name().to_string_lossy().parse().ok()).collect();
         numbers.sort_unstable();
         let read = |n: &u32| fs::read_to_string(folder.join(n.to_string())).unwrap_or_default();
         numbers.iter().map(|n| Record { text: read(n) }).collect()
@@ -107,10 +92,6 @@ impl Node {
         // The message id of "Starting …" is the same in every version.
         let id = "MESSAGE_ID=7d4958e842da4a758f6c1cdc7b36dcc5";
         let unit = format!("UNIT={ROLLBACK}");
-        Ok(self
-            .run(["journalctl", "-q", "-o", "cat", id, &unit])?
-            .out
-            .lines()
-            .count())
+        Ok(self.run(["journalctl", "-q", "-o", "cat", id, &unit])?.out.lines().count())
     }
 }

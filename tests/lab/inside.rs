@@ -17,12 +17,8 @@ impl Node {
             return fail(format!("node {} is off", self.name));
         }
         let target = leader.to_string();
-        let enter = [
-            "nsenter", "-t", &target, "-m", "-u", "-i", "-n", "-p", "-r", "-w", "--",
-        ];
-        Ok(words
-            .into_iter()
-            .fold(Run::new(enter), |run, word| run.arg(word)))
+        let enter = ["nsenter", "-t", &target, "-m", "-u", "-i", "-n", "-p", "-r", "-w", "--"];
+        Ok(words.into_iter().fold(Run::new(enter), |run, word| run.arg(word)))
     }
 
     /// Runs a command in the node, for a minute at most.
@@ -37,9 +33,7 @@ impl Node {
 
     /// A file of its disk, on or off. No file is an empty text.
     pub fn read(&self, path: &str) -> String {
-        fs::read(self.place(path))
-            .map(|b| String::from_utf8_lossy(&b).into_owned())
-            .unwrap_or_default()
+        fs::read(self.place(path)).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default()
     }
 
     /// Writes a file of its disk, on or off, with the folders above it.
@@ -69,11 +63,7 @@ impl Node {
 
     /// The same, with variables in its environment.
     pub fn install_deb_with(&self, deb: &Path, env: &[(&str, &str)]) -> Result<Output, Failure> {
-        let name = deb
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let name = deb.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let path = format!("/var/tmp/{name}");
         fs::copy(deb, self.place(&path))?;
         let mut run = self.command(["dpkg", "-i", &path])?.limit(secs(120));
@@ -107,9 +97,7 @@ impl Node {
         let list = names.join(",");
         let shown = self.run(["systemctl", "show", "-p", &list, unit])?.ok()?;
         let pairs = shown.out.lines().filter_map(|line| line.split_once('='));
-        Ok(pairs
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .collect())
+        Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
     }
 
     /// One property of a unit.
@@ -143,9 +131,7 @@ impl Node {
                         cd /var/lib/mesh-host 2>/dev/null && ls -la . packages rollbacks; \
                         tail -n +1 known-good starts last-exit order result rollbacks/* 2>/dev/null; \
                         dpkg-query -W -f 'dpkg: ${Status} ${Version}\\n' nox-mesh-host";
-            let seen = self
-                .command(["sh", "-c", look])
-                .and_then(|run| run.limit(secs(20)).output());
+            let seen = self.command(["sh", "-c", look]).and_then(|run| run.limit(secs(20)).output());
             text += &seen.map_or_else(|e| e.to_string(), |o| o.out + &o.err);
         }
         text += &format!("--- journal of {}\n", self.name);

@@ -31,12 +31,7 @@ impl Mesh {
         fs::create_dir_all(&folder)?;
         let port = 8443 + u16::try_from(number)?;
         let (options, process) = (RefCell::default(), RefCell::default());
-        Ok(Mesh {
-            folder,
-            port,
-            options,
-            process,
-        })
+        Ok(Mesh { folder, port, options, process })
     }
 
     /// Further options of `serve`, from the next start on (`--heartbeat 2s`).
@@ -99,9 +94,7 @@ impl Mesh {
 
     /// Runs `nox-mesh ARGUMENTS --output json` and returns what it printed. Exit status 0 is insisted on.
     pub fn cli(&self, arguments: &[&str]) -> Result<Value, Failure> {
-        let output = self
-            .cli_output(&[arguments, &["--output", "json"]].concat())?
-            .ok()?;
+        let output = self.cli_output(&[arguments, &["--output", "json"]].concat())?.ok()?;
         let text = output.text();
         if text.is_empty() {
             return Ok(Value::Null);
@@ -125,16 +118,8 @@ impl Mesh {
 
     /// What explains a failure.
     pub fn evidence(&self) -> String {
-        let state = if self.process.borrow().is_some() {
-            "started"
-        } else {
-            "not running"
-        };
-        format!(
-            "--- mesh on port {} ({state})\n{}\n",
-            self.port,
-            self.log_tail(60)
-        )
+        let state = if self.process.borrow().is_some() { "started" } else { "not running" };
+        format!("--- mesh on port {} ({state})\n{}\n", self.port, self.log_tail(60))
     }
 
     fn log(&self) -> PathBuf {
@@ -149,14 +134,8 @@ impl Mesh {
         let mut command = Command::new(PROGRAM);
         command.arg("serve").arg("--data").arg(self.data());
         command.args(["--listen", &format!("{}:{}", network::MESH, self.port)]);
-        command
-            .args(["--advertise", &self.url()])
-            .args(self.options.borrow().iter())
-            .args(more);
-        command
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log);
+        command.args(["--advertise", &self.url()]).args(self.options.borrow().iter()).args(more);
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         *self.process.borrow_mut() = Some(command.spawn()?);
         Ok(())
     }

@@ -24,9 +24,7 @@ pub fn namespace(number: u8) -> String {
 }
 
 fn ip(words: &str) -> Done {
-    Run::new(std::iter::once("ip").chain(words.split(' ')))
-        .ok()
-        .map(|_| ())
+    Run::new(std::iter::once("ip").chain(words.split(' '))).ok().map(|_| ())
 }
 
 /// The bridge, once.
@@ -41,9 +39,7 @@ pub fn lay() -> Done {
 pub fn plug_in(number: u8) -> Done {
     let (space, address) = (namespace(number), address(number));
     ip(&format!("netns add {space}"))?;
-    ip(&format!(
-        "link add v{number} type veth peer name host0 netns {space}"
-    ))?;
+    ip(&format!("link add v{number} type veth peer name host0 netns {space}"))?;
     ip(&format!("link set v{number} master {BRIDGE} up"))?;
     ip(&format!("-n {space} addr add {address}/24 dev host0"))?;
     ip(&format!("-n {space} link set lo up"))?;
@@ -53,8 +49,5 @@ pub fn plug_in(number: u8) -> Done {
 
 /// Pulls the wire, or plugs it in again.
 pub fn set_link(number: u8, up: bool) -> Done {
-    ip(&format!(
-        "link set v{number} {}",
-        if up { "up" } else { "down" }
-    ))
+    ip(&format!("link set v{number} {}", if up { "up" } else { "down" }))
 }

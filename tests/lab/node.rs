@@ -69,8 +69,7 @@ impl Node {
             cgroup: cgroups.join(name),
             power: RefCell::new(None),
         };
-        node.make_disk()
-            .map_err(|e| e.while_doing(format_args!("the disk of node {name}")))?;
+        node.make_disk().map_err(|e| e.while_doing(format_args!("the disk of node {name}")))?;
         network::plug_in(number)?;
         Ok(node)
     }
@@ -80,20 +79,12 @@ impl Node {
             fs::create_dir_all(self.folder.join(part))?;
         }
         let (base, at) = (self.base.folder()?, self.folder.display());
-        let options = format!(
-            "lowerdir={},upperdir={at}/upper,workdir={at}/work",
-            base.display()
-        );
+        let options = format!("lowerdir={},upperdir={at}/upper,workdir={at}/work", base.display());
         let root = self.root();
-        Run::new(["mount", "-t", "overlay", "none", "-o", &options])
-            .arg(&root)
-            .ok()?;
+        Run::new(["mount", "-t", "overlay", "none", "-o", &options]).arg(&root).ok()?;
         fs::write(root.join("etc/hostname"), format!("{}\n", self.name))?;
         // Else all nodes would share the base's, and with it everything derived from it.
-        fs::write(
-            root.join("etc/machine-id"),
-            format!("{:032x}\n", 0xa0_u32 + u32::from(self.number)),
-        )?;
+        fs::write(root.join("etc/machine-id"), format!("{:032x}\n", 0xa0_u32 + u32::from(self.number)))?;
         for unit in MASKED {
             std::os::unix::fs::symlink("/dev/null", root.join("etc/systemd/system").join(unit))?;
         }
@@ -121,44 +112,16 @@ impl Node {
             return fail(format!("node {} is on already", self.name));
         }
         fs::create_dir_all(&self.cgroup)?;
-        let console = File::options()
-            .create(true)
-            .append(true)
-            .open(self.console())?;
+        let console = File::options().create(true).append(true).open(self.console())?;
         // The shell joins the node's cgroup before nspawn is there, so that everything is in it.
         let mut command = Command::new("sh");
-        command.args([
-            "-c",
-            r#"echo $$ >"$1/cgroup.procs" && shift && exec systemd-nspawn "$@""#,
-            "sh",
-        ]);
-        command
-            .arg(&self.cgroup)
-            .args(["--quiet", "--register=no", "--keep-unit", "--boot"]);
-        command
-            .args([
-                "--console=read-only",
-                "--machine",
-                &self.name,
-                "--directory",
-            ])
-            .arg(self.root());
-        command.arg(format!(
-            "--network-namespace-path=/run/netns/{}",
-            network::namespace(self.number)
-        ));
-        command
-            .env_clear()
-            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-            .env("LC_ALL", "C");
-        command
-            .stdin(Stdio::null())
-            .stdout(console.try_clone()?)
-            .stderr(console);
-        *self.power.borrow_mut() = Some(Power {
-            supervisor: command.spawn()?,
-            leader: 0,
-        });
+        command.args(["-c", r#"echo $$ >"$1/cgroup.procs" && shift && exec systemd-nspawn "$@""#, "sh"]);
+        command.arg(&self.cgroup).args(["--quiet", "--register=no", "--keep-unit", "--boot"]);
+        command.args(["--console=read-only", "--machine", &self.name, "--directory"]).arg(self.root());
+        command.arg(format!("--network-namespace-path=/run/netns/{}", network::namespace(self.number)));
+        command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("LC_ALL", "C");
+        command.stdin(Stdio::null()).stdout(console.try_clone()?).stderr(console);
+        *self.power.borrow_mut() = Some(Power { supervisor: command.spawn()?, leader: 0 });
         Ok(())
     }
 
@@ -167,11 +130,7 @@ impl Node {
         let what = format!("node {} has booted", self.name);
         let (leader, _) = wait_for(&what, BOOT_LIMIT, || {
             if self.has_ended()? {
-                return fail(format!(
-                    "node {} ended while booting\n{}",
-                    self.name,
-                    self.console_tail()
-                ));
+                return fail(format!("node {} ended while booting\n{}", self.name, self.console_tail()));
             }
             Ok(self.find_leader())
         })?;
@@ -179,14 +138,7 @@ impl Node {
             power.leader = leader;
         }
         wait_until(&what, BOOT_LIMIT, || {
-            let shown = self.run([
-                "systemctl",
-                "show",
-                "-p",
-                "ActiveState",
-                "--value",
-                "basic.target",
-            ]);
+            let shown = self.run(["systemctl", "show", "-p", "ActiveState", "--value", "basic.target"]);
             Ok(shown?.text() == "active")
         })?;
         Ok(())
@@ -217,11 +169,7 @@ impl Node {
     pub fn reboot(&self) -> Result<Duration, Failure> {
         let started = Instant::now();
         self.run(["systemctl", "--no-block", "reboot"])?;
-        wait_until(
-            &format!("node {} has shut down", self.name),
-            secs(120),
-            || self.has_ended(),
-        )?;
+        wait_until(&format!("node {} has shut down", self.name), secs(120), || self.has_ended())?;
         self.power_cut()?;
         self.boot()?;
         Ok(started.elapsed())
@@ -244,10 +192,7 @@ impl Node {
 
     /// Memory of all its processes, shared pages counted in part, in KiB.
     pub fn memory_kib(&self) -> u64 {
-        processes(&self.cgroup)
-            .into_iter()
-            .filter_map(pss_kib)
-            .sum()
+        processes(&self.cgroup).into_iter().filter_map(pss_kib).sum()
     }
 
     /// The node's PID 1 as seen from the lab; 0 while it is off.
@@ -275,10 +220,7 @@ impl Node {
     fn find_leader(&self) -> Option<i32> {
         processes(&self.cgroup).into_iter().find(|pid| {
             let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-            let line = status
-                .lines()
-                .find_map(|l| l.strip_prefix("NSpid:"))
-                .unwrap_or_default();
+            let line = status.lines().find_map(|l| l.strip_prefix("NSpid:")).unwrap_or_default();
             let numbers: Vec<&str> = line.split_whitespace().collect();
             numbers.len() == 2 && numbers.get(1) == Some(&"1")
         })
@@ -296,9 +238,7 @@ impl Drop for Node {
 /// The last lines of a text.
 pub fn tail(text: &str, lines: usize) -> String {
     let all: Vec<&str> = text.lines().collect();
-    all.get(all.len().saturating_sub(lines)..)
-        .unwrap_or_default()
-        .join("\n")
+    all.get(all.len().saturating_sub(lines)..).unwrap_or_default().join("\n")
 }
 
 fn processes(cgroup: &Path) -> Vec<i32> {

@@ -82,18 +82,8 @@ fn binary(version: &str, kind: Kind, folder: &Path) -> Result<PathBuf, Failure> 
             fs::write(&file, bytes)?;
         }
         Kind::OtherArchitecture => {
-            let compiler = [
-                "aarch64-linux-gnu-gcc",
-                "-static",
-                "-nostdlib",
-                "-ffreestanding",
-                "-s",
-                "-o",
-            ];
-            Run::new(compiler)
-                .arg(&file)
-                .arg(source("tests/lab/broken/bare.c"))
-                .ok()?;
+            let compiler = ["aarch64-linux-gnu-gcc", "-static", "-nostdlib", "-ffreestanding", "-s", "-o"];
+            Run::new(compiler).arg(&file).arg(source("tests/lab/broken/bare.c")).ok()?;
         }
         _ => {
             let seconds = if let Kind::SlowCrash(n) = kind { n } else { 0 };
@@ -115,10 +105,7 @@ fn without_binary(deb: &Path, folder: &Path) -> Done {
     let tree = folder.join("tree");
     Run::new(["dpkg-deb", "-R"]).arg(deb).arg(&tree).ok()?;
     fs::remove_file(tree.join("usr/bin/nox-mesh-host"))?;
-    Run::new(["dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "-b"])
-        .arg(&tree)
-        .arg(deb)
-        .ok()?;
+    Run::new(["dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "-b"]).arg(&tree).arg(deb).ok()?;
     Ok(fs::remove_dir_all(tree)?)
 }
 
@@ -136,12 +123,7 @@ impl Lab {
 
     /// A package of this version around a given binary, made by the script that makes the real ones. It is
     /// not looked into: broken ones must be packed too.
-    pub fn package_of(
-        &self,
-        binary: &Path,
-        version: &str,
-        folder: &Path,
-    ) -> Result<PathBuf, Failure> {
+    pub fn package_of(&self, binary: &Path, version: &str, folder: &Path) -> Result<PathBuf, Failure> {
         Run::new([packer()])
             .arg("--allow-broken")
             .arg(binary)
@@ -150,11 +132,7 @@ impl Lab {
             .ok()
             .map_err(|e| e.while_doing(format_args!("packing {version}")))?;
         let deb = folder.join(format!("nox-mesh-host_{version}_amd64.deb"));
-        if deb.is_file() {
-            Ok(deb)
-        } else {
-            fail(format!("build-deb made no {}", deb.display()))
-        }
+        if deb.is_file() { Ok(deb) } else { fail(format!("build-deb made no {}", deb.display())) }
     }
 
     /// Installs a stand-in for a good version, waits until it has confirmed itself, and retains its package
@@ -166,10 +144,7 @@ impl Lab {
         node.wait_until(&format!("{version} has confirmed itself"), secs(20), || {
             Ok(node.runs(version)? && node.known_good() == version)
         })?;
-        self.say(format!(
-            "{} runs {version}, confirmed and retained",
-            node.name
-        ));
+        self.say(format!("{} runs {version}, confirmed and retained", node.name));
         Ok(())
     }
 }
@@ -177,24 +152,15 @@ impl Lab {
 impl Node {
     /// Puts a package where the host retains those that a rollback may need.
     pub fn retain(&self, deb: &Path) -> Done {
-        let name = deb
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let name = deb.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let sum = Run::new(["sha256sum"]).arg(deb).ok()?.out;
         let hex = sum.split_whitespace().next().unwrap_or_default();
         self.write(&format!("{STATE}/packages/{name}"), fs::read(deb)?)?;
-        self.write(
-            &format!("{STATE}/packages/{name}.sha256"),
-            format!("{hex}  {name}\n"),
-        )
+        self.write(&format!("{STATE}/packages/{name}.sha256"), format!("{hex}  {name}\n"))
     }
 
     /// Forgets what the service manager counted, so that a scenario's own starts are all that counts.
     pub fn forget_starts(&self) -> Done {
-        self.run(["systemctl", "reset-failed", HOST])?
-            .ok()
-            .map(|_| ())
+        self.run(["systemctl", "reset-failed", HOST])?.ok().map(|_| ())
     }
 }

@@ -1,7 +1,7 @@
 //! Which scenario runs next. Called by the runner's threads.
 //!
-//! Longest limit first, so that the last one to end is a short one; and never more nodes side by side than the
-//! machine's limits carry, other labs' nodes not counted.
+//! Longest limit first, so that the last one to end is a short one; and never more nodes side by side than
+//! the machine's limits carry, other labs' nodes not counted.
 
 use std::fs;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -31,12 +31,7 @@ impl Queue {
         waiting.sort_by_key(|case| std::cmp::Reverse(case.limit()));
         let jobs = jobs.min(waiting.len());
         let state = Mutex::new(State { waiting, nodes: 0 });
-        Queue {
-            jobs,
-            most_nodes: most_nodes(),
-            state,
-            changed: Condvar::new(),
-        }
+        Queue { jobs, most_nodes: most_nodes(), state, changed: Condvar::new() }
     }
 
     /// The next one that there is room for; waits for room; none when all are taken.
@@ -46,19 +41,12 @@ impl Queue {
             let room = self.most_nodes.saturating_sub(state.nodes);
             // One that is larger than all the room there is runs alone, and says itself what is too small.
             let alone = state.nodes == 0;
-            if let Some(place) = state
-                .waiting
-                .iter()
-                .position(|c| alone || c.nodes() <= room)
-            {
+            if let Some(place) = state.waiting.iter().position(|c| alone || c.nodes() <= room) {
                 let case = state.waiting.remove(place);
                 state.nodes += case.nodes();
                 return Some(case);
             }
-            state = self
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         None
     }

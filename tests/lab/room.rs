@@ -46,9 +46,7 @@ impl Lab {
     /// Several nodes of one base, booted side by side: `name1`, `name2`, …
     pub fn nodes(&self, name: &str, count: u8, base: Base) -> Result<Vec<Rc<Node>>, Failure> {
         let names = (1..=count).map(|i| format!("{name}{i}"));
-        let nodes: Vec<_> = names
-            .map(|n| self.node(&n, base))
-            .collect::<Result<_, _>>()?;
+        let nodes: Vec<_> = names.map(|n| self.node(&n, base)).collect::<Result<_, _>>()?;
         self.boot(&nodes)?;
         Ok(nodes)
     }
@@ -58,11 +56,7 @@ impl Lab {
         let started = Instant::now();
         nodes.iter().try_for_each(|node| node.switch_on())?;
         nodes.iter().try_for_each(|node| node.wait_up())?;
-        self.say(format!(
-            "{} booted in {:.2} s",
-            nodes.len(),
-            started.elapsed().as_secs_f64()
-        ));
+        self.say(format!("{} booted in {:.2} s", nodes.len(), started.elapsed().as_secs_f64()));
         Ok(())
     }
 
@@ -76,22 +70,14 @@ impl Lab {
 
     /// A line of narration, with the scenario's own time. Shown when it fails, and with `--verbose`.
     pub fn say(&self, text: impl AsRef<str>) {
-        println!(
-            "[{:7.3}] {}",
-            self.started.elapsed().as_secs_f64(),
-            text.as_ref()
-        );
+        println!("[{:7.3}] {}", self.started.elapsed().as_secs_f64(), text.as_ref());
     }
 
     /// Everything that may explain a failure.
     pub fn evidence(&self) -> String {
         let meshes = self.meshes.borrow();
         let nodes = self.nodes.borrow();
-        meshes
-            .iter()
-            .map(|m| m.evidence())
-            .chain(nodes.iter().map(|n| n.evidence()))
-            .collect()
+        meshes.iter().map(|m| m.evidence()).chain(nodes.iter().map(|n| n.evidence())).collect()
     }
 }
 

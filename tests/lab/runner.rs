@@ -2,9 +2,10 @@
 //!
 //! Outside (`run`) chooses, makes the bases, starts, waits, counts. Inside (`inside`) is one scenario.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
+use std::path::PathBuf;
 use std::process::{Child, ExitCode};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -35,10 +36,7 @@ impl Wish {
                 "--list" => wish.list = true,
                 "--verbose" | "--nocapture" => wish.verbose = true,
                 "--jobs" => {
-                    let number = arguments
-                        .next()
-                        .and_then(|n| n.parse().ok())
-                        .filter(|n| *n > 0);
+                    let number = arguments.next().and_then(|n| n.parse().ok()).filter(|n| *n > 0);
                     wish.jobs = Some(number.ok_or("--jobs wants a number")?);
                 }
                 flag if flag.starts_with('-') => return Err(format!("no such option: {flag}")),
@@ -51,10 +49,7 @@ impl Wish {
 
 /// The whole run.
 pub fn run(wish: &Wish) -> ExitCode {
-    let chosen: Vec<Case> = scenarios::all()
-        .into_iter()
-        .filter(|c| c.is_meant_by(&wish.names))
-        .collect();
+    let chosen: Vec<Case> = scenarios::all().into_iter().filter(|c| c.is_meant_by(&wish.names)).collect();
     if wish.list {
         chosen.iter().for_each(|case| println!("{}", case.name()));
         return ExitCode::SUCCESS;
@@ -65,24 +60,27 @@ pub fn run(wish: &Wish) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if chosen.is_empty() {
-        println!(
-            "no scenario has {} in its name (--list shows them)",
-            wish.names.join(" or ")
-        );
+        println!("no scenario has {} in its name (--list shows them)", wish.names.join(" or "));
     }
     enclosure::sweep();
-    let bases = obtain_bases(&chosen);
+    let ground = match Ground::prepare(&chosen) {
+        Ok(ground) => ground,
+        Err(why) => {
+            println!("the lab could not be prepared: {why}");
+            return ExitCode::FAILURE;
+        }
+    };
     let queue = Queue::new(chosen, wish.jobs.unwrap_or_else(default_jobs));
     // The threads outlive every child that they start, which the enclosure relies on.
     let (mut passed, mut failed) = (0, 0);
     std::thread::scope(|scope| {
         let (sender, results) = std::sync::mpsc::channel();
         for _ in 0..queue.jobs {
-            let (sender, queue, bases) = (sender.clone(), &queue, &bases);
+            let (sender, queue, ground) = (sender.clone(), &queue, &ground);
             scope.spawn(move || {
                 while let Some(case) = queue.take() {
                     let started = Instant::now();
-                    let (result, narration) = one(&case, bases);
+                    let (result, narration) = ground.run(&case);
                     queue.give_back(&case);
                     let _ = sender.send((case.name(), started.elapsed(), result, narration));
                 }
@@ -108,66 +106,52 @@ pub fn run(wish: &Wish) -> ExitCode {
     });
     enclosure::sweep();
     println!("{passed} passed, {failed} failed");
-    if failed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Scenarios mostly wait, so more of them run than there are processors.
 fn default_jobs() -> usize {
-    std::thread::available_parallelism()
-        .map_or(4, |n| n.get() * 2)
-        .min(8)
+    std::thread::available_parallelism().map_or(4, |n| n.get() * 2).min(8)
 }
 
-/// The bases of these scenarios, made where they are missing. One that cannot be made fails its scenarios only.
-fn obtain_bases(cases: &[Case]) -> Vec<(Base, Result<std::path::PathBuf, String>)> {
-    let wanted: BTreeSet<Base> = cases.iter().flat_map(|c| c.bases()).collect();
-    wanted
-        .into_iter()
-        .map(|base| (base, base.obtain().map_err(|e| e.to_string())))
-        .collect()
+/// What all scenarios of a run stand on.
+struct Ground {
+    /// A base that could not be made fails its own scenarios only.
+    bases: BTreeMap<Base, Result<PathBuf, String>>,
+    id: String,
+    count: AtomicUsize,
 }
 
-fn one(
-    case: &Case,
-    bases: &[(Base, Result<std::path::PathBuf, String>)],
-) -> (Result<(), Failure>, String) {
-    let mut log = match enclosure::narration() {
-        Ok(log) => log,
-        Err(e) => return (Err(e), String::new()),
-    };
-    let result = start(case, bases, &log).and_then(|child| wait(child, case.limit()));
-    let mut text = Vec::new();
-    let read = log
-        .seek(SeekFrom::Start(0))
-        .and_then(|_| log.read_to_end(&mut text));
-    let narration = String::from_utf8_lossy(&text).into_owned();
-    (
-        result.and(read.map(|_| ()).map_err(Failure::from)),
-        narration,
-    )
-}
-
-fn start(
-    case: &Case,
-    bases: &[(Base, Result<std::path::PathBuf, String>)],
-    log: &File,
-) -> Result<Child, Failure> {
-    static COUNT: AtomicUsize = AtomicUsize::new(0);
-    let mut variables = Vec::new();
-    for (base, folder) in bases.iter().filter(|(base, _)| case.bases().contains(base)) {
-        let folder = folder.as_ref().map_err(|text| Failure::new(text.clone()))?;
-        variables.push((base.variable(), folder.clone()));
+impl Ground {
+    fn prepare(cases: &[Case]) -> Result<Ground, Failure> {
+        let wanted: BTreeSet<Base> = cases.iter().map(Case::base).collect();
+        let obtained = wanted.into_iter().map(|base| (base, base.obtain().map_err(|e| e.to_string())));
+        Ok(Ground { bases: obtained.collect(), id: enclosure::new_id()?, count: AtomicUsize::new(0) })
     }
-    let id = format!(
-        "{}-{}",
-        std::process::id(),
-        COUNT.fetch_add(1, Ordering::Relaxed)
-    );
-    enclosure::start(&case.name(), &id, &variables, log)
+
+    /// One scenario from start to end, and its narration.
+    fn run(&self, case: &Case) -> (Result<(), Failure>, String) {
+        let mut log = match enclosure::narration() {
+            Ok(log) => log,
+            Err(e) => return (Err(e), String::new()),
+        };
+        let result = self.start(case, &log).and_then(|child| wait(child, case.limit()));
+        let mut text = Vec::new();
+        let read = log.seek(SeekFrom::Start(0)).and_then(|_| log.read_to_end(&mut text));
+        let narration = String::from_utf8_lossy(&text).into_owned();
+        (result.and(read.map(|_| ()).map_err(Failure::from)), narration)
+    }
+
+    fn start(&self, case: &Case, log: &File) -> Result<Child, Failure> {
+        let base = case.base();
+        let folder = match self.bases.get(&base) {
+            Some(Ok(folder)) => folder.clone(),
+            Some(Err(text)) => return fail(text.clone()),
+            None => return fail("its base was not asked for"),
+        };
+        let id = format!("{}-{}", self.id, self.count.fetch_add(1, Ordering::Relaxed));
+        enclosure::start(&case.name(), &id, &[(base.variable(), folder)], log)
+    }
 }
 
 /// The limit is for a scenario whose own waits failed it; its processes go with it.
@@ -180,18 +164,11 @@ fn wait(mut child: Child, limit: Duration) -> Result<(), Failure> {
         if started.elapsed() > limit {
             child.kill()?;
             child.wait()?;
-            return fail(format!(
-                "did not end within {} s and was killed",
-                limit.as_secs()
-            ));
+            return fail(format!("did not end within {} s and was killed", limit.as_secs()));
         }
         std::thread::sleep(Duration::from_millis(20));
     };
-    if status.success() {
-        Ok(())
-    } else {
-        fail(format!("the scenario's process ended with {status}"))
-    }
+    if status.success() { Ok(()) } else { fail(format!("the scenario's process ended with {status}")) }
 }
 
 /// Inside the namespaces: one scenario, its narration on standard output.

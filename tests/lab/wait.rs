@@ -1,4 +1,4 @@
-//! What a scenario ends with, and how it waits. Every wait has a limit, and a wait that ran out says what for.
+//! What a scenario ends with, and how it waits. Every wait has a limit, and one that ran out says what for.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -60,16 +60,11 @@ pub fn wait_for<T>(
 ) -> Result<(T, Duration), Failure> {
     let started = Instant::now();
     loop {
-        if let Some(value) =
-            look().map_err(|e| e.while_doing(format_args!("waiting until {what}")))?
-        {
+        if let Some(value) = look().map_err(|e| e.while_doing(format_args!("waiting until {what}")))? {
             return Ok((value, started.elapsed()));
         }
         if started.elapsed() >= limit {
-            return fail(format!(
-                "waited {:.1} s in vain until {what}",
-                limit.as_secs_f64()
-            ));
+            return fail(format!("waited {:.1} s in vain until {what}", limit.as_secs_f64()));
         }
         std::thread::sleep(LOOK_EVERY);
     }
@@ -90,9 +85,7 @@ pub fn stays(what: &str, time: Duration, mut look: impl FnMut() -> Result<bool, 
     while started.elapsed() < time {
         if !look()? {
             let after = started.elapsed().as_secs_f64();
-            return fail(format!(
-                "after {after:.1} s it was no longer so that {what}"
-            ));
+            return fail(format!("after {after:.1} s it was no longer so that {what}"));
         }
         std::thread::sleep(LOOK_EVERY * 4);
     }

@@ -20,10 +20,9 @@ const HANG_LIMIT: Duration = Duration::from_secs(60);
 pub fn exit1(lab: &Lab, base: Base) -> Done {
     let record = recovers(lab, base, Kind::Exit1, LIMIT)?;
     let log = record.log();
-    check(
-        log.iter().any(|l| l.contains("last words: cannot go on")),
-        || format!("the last log line of the failed version is not in the record: {log:?}"),
-    )?;
+    check(log.iter().any(|l| l.contains("last words: cannot go on")), || {
+        format!("the last log line of the failed version is not in the record: {log:?}")
+    })?;
     record.insist("status", "1")
 }
 
@@ -67,17 +66,11 @@ pub fn c01_heals(lab: &Lab, base: Base) -> Done {
     })?;
     lab.say(format!("healed after {:.1} s", took.as_secs_f64()));
     let restarts = node.property(HOST, "NRestarts")?;
-    check(restarts == "1", || {
-        format!("it was to crash once, and was restarted {restarts} times")
-    })?;
+    check(restarts == "1", || format!("it was to crash once, and was restarted {restarts} times"))?;
     stays("1.1.0 runs", secs(5), || node.runs(NEW))?;
     let (records, starts) = (node.rollbacks().len(), node.rollback_unit_starts()?);
-    check(records == 0, || {
-        format!("{records} records of a rollback for one crash")
-    })?;
-    check(starts == 0, || {
-        format!("the rollback unit ran {starts} times for one crash")
-    })
+    check(records == 0, || format!("{records} records of a rollback for one crash"))?;
+    check(starts == 0, || format!("the rollback unit ran {starts} times for one crash"))
 }
 
 /// A node with a confirmed version and no starts counted.
@@ -94,37 +87,20 @@ fn recovers(lab: &Lab, base: Base, kind: Kind, limit: Duration) -> Result<Record
     let deb = lab.package(NEW, kind)?;
     // From before the installation, so the figure is never better than what a person would see.
     let started = Instant::now();
-    node.install_deb(&deb)?
-        .ok()
-        .map_err(|e| e.while_doing("dpkg -i of a broken version"))?;
-    lab.say(format!(
-        "{NEW} ({kind:?}) installed after {:.1} s",
-        started.elapsed().as_secs_f64()
-    ));
+    node.install_deb(&deb)?.ok().map_err(|e| e.while_doing("dpkg -i of a broken version"))?;
+    lab.say(format!("{NEW} ({kind:?}) installed after {:.1} s", started.elapsed().as_secs_f64()));
     // Taken while 1.1.0 is there: a start that fails must leave dpkg's own state whole (C54).
     let dpkg = node.dpkg()?;
-    check(dpkg.starts_with("installed "), || {
-        format!("dpkg says '{dpkg}' after the installation")
-    })?;
+    check(dpkg.starts_with("installed "), || format!("dpkg says '{dpkg}' after the installation"))?;
     let rest = limit.saturating_sub(started.elapsed());
     node.wait_until("1.0.0 is back and active", rest, || node.runs(OLD))?;
-    lab.say(format!(
-        "{OLD} back after {:.1} s",
-        started.elapsed().as_secs_f64()
-    ));
+    lab.say(format!("{OLD} back after {:.1} s", started.elapsed().as_secs_f64()));
     node.wait_until("the record is complete", secs(10), || {
-        Ok(node
-            .rollbacks()
-            .last()
-            .is_some_and(|r| r.get("state") == "rolled-back"))
+        Ok(node.rollbacks().last().is_some_and(|r| r.get("state") == "rolled-back"))
     })?;
     let mut records = node.rollbacks();
-    check(records.len() == 1, || {
-        format!("not one record but {}", records.len())
-    })?;
-    check(node.known_good() == OLD, || {
-        format!("known-good is now {}", node.known_good())
-    })?;
+    check(records.len() == 1, || format!("not one record but {}", records.len()))?;
+    check(node.known_good() == OLD, || format!("known-good is now {}", node.known_good()))?;
     stays("1.0.0 runs", secs(4), || node.runs(OLD))?;
     let Some(record) = records.pop() else {
         return Err(Failure::new("no record"));

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use crate::base::Base;
 use crate::enclosure;
 use crate::room::Lab;
+use crate::scenarios::HELD;
 use crate::wait::{Done, Failure, check, secs, wait_until};
 
 /// A node boots to the end with nothing failed, has its own identity, and two see each other.
@@ -16,20 +17,11 @@ pub fn boots(lab: &Lab, base: Base) -> Done {
             Ok(node.run(["systemctl", "is-system-running"])?.text() == "running")
         })?;
         let seen = node.sh("hostname; cat /etc/machine-id; systemctl --version | head -n1")?;
-        lab.say(format!(
-            "{} in {} KiB: {}",
-            node.name,
-            node.memory_kib(),
-            seen.replace('\n', " ")
-        ));
-        check(seen.starts_with(&node.name), || {
-            format!("the hostname is not {}", node.name)
-        })?;
+        lab.say(format!("{} in {} KiB: {}", node.name, node.memory_kib(), seen.replace('\n', " ")));
+        check(seen.starts_with(&node.name), || format!("the hostname is not {}", node.name))?;
     }
     let ids: Vec<String> = nodes.iter().map(|n| n.read("/etc/machine-id")).collect();
-    check(ids.first() != ids.last(), || {
-        "two nodes share a machine id".into()
-    })
+    check(ids.first() != ids.last(), || "two nodes share a machine id".into())
 }
 
 /// A power cut ends every process at once and keeps the disk; a reboot is one.
@@ -39,13 +31,8 @@ pub fn power(lab: &Lab, base: Base) -> Done {
     let boot_id = || node.sh("cat /proc/sys/kernel/random/boot_id");
     let first = boot_id()?;
     node.sh("echo kept > /var/lib/kept; logger -t lab before; journalctl --sync")?;
-    lab.say(format!(
-        "power cut {:.3} s",
-        node.power_cut()?.as_secs_f64()
-    ));
-    check(node.read("/var/lib/kept") == "kept\n", || {
-        "the disk lost a file".into()
-    })?;
+    lab.say(format!("power cut {:.3} s", node.power_cut()?.as_secs_f64()));
+    check(node.read("/var/lib/kept") == "kept\n", || "the disk lost a file".into())?;
     node.write("/etc/written-while-off", "yes")?;
     lab.say(format!("boot {:.2} s", node.boot()?.as_secs_f64()));
     check(node.sh("cat /etc/written-while-off")? == "yes", || {
@@ -53,9 +40,7 @@ pub fn power(lab: &Lab, base: Base) -> Done {
     })?;
     lab.say(format!("reboot {:.2} s", node.reboot()?.as_secs_f64()));
     check(boot_id()? != first, || "a reboot kept the boot id".into())?;
-    check(node.journal("").contains("before"), || {
-        "the journal of the first boot is gone".into()
-    })
+    check(node.journal("").contains("before"), || "the journal of the first boot is gone".into())
 }
 
 /// The wire can be pulled and plugged in, and the address survives a power cut.
@@ -66,12 +51,7 @@ pub fn link(lab: &Lab, base: Base) -> Done {
     };
     let script = format!("bash -c 'exec 3<>/dev/tcp/{}/9' 2>&1; true", two.address);
     // Nothing listens there: a live wire is refused at once, a dead one is not answered.
-    let reached = || {
-        Ok(one
-            .run(["timeout", "1", "sh", "-c", &script])?
-            .out
-            .contains("refused"))
-    };
+    let reached = || Ok(one.run(["timeout", "1", "sh", "-c", &script])?.out.contains("refused"));
     check(reached()?, || "the nodes do not reach each other".into())?;
     two.cut_link()?;
     check(!reached()?, || "a cut link still carries".into())?;
@@ -89,48 +69,30 @@ pub fn kill_9(lab: &Lab, base: Base) -> Done {
     let node = lab.node("m1", base)?;
     node.boot()?;
     let before = processes()?;
-    let cgroups = enclosure::left_behind().len();
+    let name = format!("{}-inner", enclosure::id()?);
+    let left = || enclosure::cgroups().iter().filter(|c| c.to_string_lossy().contains(&name)).count();
     let mut inner = Command::new(std::env::current_exe()?);
-    inner
-        .args(["--jobs", "2", "machine-hold"])
-        .env_remove("NOX_LAB_ID");
+    inner.args(["--jobs", "2", HELD]).env(enclosure::ID, &name);
     let mut inner = inner.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
     wait_until("the other lab's node has booted", secs(60), || {
-        check(inner.try_wait()?.is_none(), || {
-            "the other lab ended by itself".into()
-        })?;
-        Ok(processes()?
-            .iter()
-            .filter(|name| *name == "systemd-journal")
-            .count()
-            >= 2)
+        check(inner.try_wait()?.is_none(), || "the other lab ended by itself".into())?;
+        Ok(processes()?.iter().filter(|name| *name == "systemd-journal").count() >= 2)
     })?;
-    lab.say(format!(
-        "{} processes with the other lab, {} before",
-        processes()?.len(),
-        before.len()
-    ));
+    check(left() > 0, || "the other lab has no cgroup".into())?;
+    lab.say(format!("{} processes with the other lab, {} before", processes()?.len(), before.len()));
     inner.kill()?;
     inner.wait()?;
-    let took = wait_until("nothing of the killed lab runs", secs(5), || {
-        Ok(processes()?.len() <= before.len())
-    })?;
-    lab.say(format!(
-        "all gone {:.2} s after the kill",
-        took.as_secs_f64()
-    ));
-    check(enclosure::left_behind().len() > cgroups, || {
-        "the other lab had no cgroup".into()
-    })?;
-    enclosure::sweep();
+    let took =
+        wait_until("nothing of the killed lab runs", secs(5), || Ok(processes()?.len() <= before.len()))?;
+    lab.say(format!("all gone {:.2} s after the kill", took.as_secs_f64()));
+    // Any lab may sweep, so they may be gone already; after ours they must be.
     wait_until("its empty cgroups are swept", secs(5), || {
         enclosure::sweep();
-        Ok(enclosure::left_behind().len() <= cgroups)
+        Ok(left() == 0)
     })?;
-    check(
-        node.sh("systemctl is-system-running || true")?.trim() == "running",
-        || "the first lab's node suffered from the other's end".into(),
-    )
+    check(node.sh("systemctl is-system-running || true")?.trim() == "running", || {
+        "the first lab's node suffered from the other's end".into()
+    })
 }
 
 /// Not a scenario of its own: what `kill_9` kills.

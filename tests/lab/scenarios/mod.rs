@@ -33,13 +33,7 @@ const BOOKWORM: &[Base] = &[Base::Bookworm];
 
 fn scenarios() -> Vec<Scenario> {
     // One node, unless `nodes` says otherwise.
-    let s = |name, bases, limit, run| Scenario {
-        name,
-        bases,
-        nodes: 1,
-        limit: secs(limit),
-        run,
-    };
+    let s = |name, bases, limit, run| Scenario { name, bases, nodes: 1, limit: secs(limit), run };
     let nodes = |nodes, scenario| Scenario { nodes, ..scenario };
     vec![
         nodes(2, s("machine-boots", ALL, 120, machine::boots)),
@@ -54,29 +48,14 @@ fn scenarios() -> Vec<Scenario> {
         s("broken-exit1", ALL, 120, broken::exit1),
         s("broken-exit0", ALL, 120, broken::exit0),
         s("broken-garbage", BOOKWORM, 120, broken::garbage),
-        s(
-            "broken-other-architecture",
-            BOOKWORM,
-            120,
-            broken::other_architecture,
-        ),
+        s("broken-other-architecture", BOOKWORM, 120, broken::other_architecture),
         s("broken-missing", ALL, 120, broken::missing),
         s("c01-one-crash-heals", ALL, 120, broken::c01_heals),
         s("no-known-good", ALL, 120, no_rollback::no_known_good),
-        s(
-            "known-good-crashes",
-            ALL,
-            120,
-            no_rollback::known_good_crashes,
-        ),
+        s("known-good-crashes", ALL, 120, no_rollback::known_good_crashes),
         s("c03-four-restarts", ALL, 120, no_rollback::c03_restarts),
         s("upgrade-clean-exit", ALL, 120, upgrade::clean_exit),
-        s(
-            "upgrade-on-failure-stays-dead",
-            BOOKWORM,
-            120,
-            upgrade::clean_exit_on_failure,
-        ),
+        s("upgrade-on-failure-stays-dead", BOOKWORM, 120, upgrade::clean_exit_on_failure),
         s("upgrade-ordered", ALL, 120, upgrade::ordered),
         s("power-mid-rollback", BOOKWORM, 300, power::mid_rollback),
     ]
@@ -90,12 +69,7 @@ pub struct Case {
 
 /// Every case, in the order of the registry.
 pub fn all() -> Vec<Case> {
-    let each = |scenario: Scenario| {
-        scenario.bases.iter().map(move |base| Case {
-            scenario,
-            base: *base,
-        })
-    };
+    let each = |scenario: Scenario| scenario.bases.iter().map(move |base| Case { scenario, base: *base });
     scenarios().into_iter().flat_map(each).collect()
 }
 
@@ -114,8 +88,8 @@ impl Case {
     }
 
     /// What it boots from.
-    pub fn bases(&self) -> Vec<Base> {
-        vec![self.base]
+    pub fn base(&self) -> Base {
+        self.base
     }
 
     /// How many nodes it boots.

@@ -16,9 +16,7 @@ pub fn clean_exit(lab: &Lab, base: Base) -> Done {
         Ok(node.runs("1.1.0")? && node.known_good() == "1.1.0")
     })?;
     lab.say(format!("1.1.0 after {:.1} s", took.as_secs_f64()));
-    check(node.rollbacks().is_empty(), || {
-        "a rollback was recorded".into()
-    })
+    check(node.rollbacks().is_empty(), || "a rollback was recorded".into())
 }
 
 /// The same on a node whose unit says Restart=on-failure: the new version is never started. This is what
@@ -38,18 +36,14 @@ pub fn clean_exit_on_failure(lab: &Lab, base: Base) -> Done {
 
 fn unpack_and_exit(lab: &Lab, node: &Node) -> Done {
     let deb = lab.package("1.1.0", Kind::Good)?;
-    node.install_deb_with(&deb, &[("NOX_MESH_HOST_TRANSACTION", "1")])?
-        .ok()?;
+    node.install_deb_with(&deb, &[("NOX_MESH_HOST_TRANSACTION", "1")])?.ok()?;
     // The package's own scripts must leave the host alone: it is the one that ends itself.
     let pid = node.property(HOST, "MainPID")?;
     let running = node.run([format!("/proc/{pid}/exe").as_str(), "--version"])?;
     check(running.out.starts_with("nox-mesh-host 1.0.0"), || {
         format!("the package's scripts restarted the host: {}", running.out)
     })?;
-    node.write(
-        &format!("{STATE}/result"),
-        "format=1\nversion=1.1.0\nattempt=1\nstatus=installed\n",
-    )
+    node.write(&format!("{STATE}/result"), "format=1\nversion=1.1.0\nattempt=1\nstatus=installed\n")
 }
 
 /// The whole way by the script: an order, `install start`, its result, the clean exit, the new version.
@@ -60,24 +54,16 @@ pub fn ordered(lab: &Lab, base: Base) -> Done {
     order(&node, "1.1.0")?;
     node.sh("/usr/lib/nox-mesh-host/install start")?;
     let result = || node.read(&format!("{STATE}/result"));
-    node.wait_until("the install has written its result", secs(30), || {
-        Ok(!result().is_empty())
-    })?;
+    node.wait_until("the install has written its result", secs(30), || Ok(!result().is_empty()))?;
     let text = result();
-    check(value(&text, "status") == "installed", || {
-        format!("the install did not go well:\n{text}")
-    })?;
-    check(value(&text, "attempt") == "7", || {
-        format!("another attempt's result:\n{text}")
-    })?;
+    check(value(&text, "status") == "installed", || format!("the install did not go well:\n{text}"))?;
+    check(value(&text, "attempt") == "7", || format!("another attempt's result:\n{text}"))?;
     let took = node.wait_until("1.1.0 runs and has confirmed itself", secs(10), || {
         Ok(node.runs("1.1.0")? && node.known_good() == "1.1.0")
     })?;
     lab.say(format!("1.1.0 after {:.1} s more", took.as_secs_f64()));
     let idle = node.sh("/usr/lib/nox-mesh-host/install state")?;
-    check(idle.trim() == "idle", || {
-        format!("install state says {idle}")
-    })
+    check(idle.trim() == "idle", || format!("install state says {idle}"))
 }
 
 /// The order that the host writes before an install.
