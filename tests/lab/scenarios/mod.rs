@@ -1,0 +1,109 @@
+//! The registry of scenarios. A new one is a function and a line here.
+
+mod broken;
+mod machine;
+mod no_rollback;
+mod power;
+mod units;
+mod upgrade;
+
+use std::time::Duration;
+
+use crate::base::Base;
+use crate::room::Lab;
+use crate::wait::{Done, secs};
+
+/// A scenario, which runs once for each of its bases.
+#[derive(Clone, Copy)]
+struct Scenario {
+    name: &'static str,
+    bases: &'static [Base],
+    /// How many nodes it boots: the runner keeps the sum of those that run side by side in bounds.
+    nodes: usize,
+    /// When the runner gives up on it. Its own waits should fail first, because they say what for.
+    limit: Duration,
+    run: fn(&Lab, Base) -> Done,
+}
+
+/// A part of `machine-kill-9`, run only when it is named in full.
+pub const HELD: &str = "machine-hold";
+
+const ALL: &[Base] = &Base::ALL;
+const BOOKWORM: &[Base] = &[Base::Bookworm];
+
+fn scenarios() -> Vec<Scenario> {
+    // One node, unless `nodes` says otherwise.
+    let s = |name, bases, limit, run| Scenario { name, bases, nodes: 1, limit: secs(limit), run };
+    let nodes = |nodes, scenario| Scenario { nodes, ..scenario };
+    vec![
+        nodes(2, s("machine-boots", ALL, 120, machine::boots)),
+        s("machine-power", BOOKWORM, 120, machine::power),
+        nodes(2, s("machine-link", BOOKWORM, 120, machine::link)),
+        nodes(2, s("machine-kill-9", BOOKWORM, 120, machine::kill_9)),
+        s(HELD, BOOKWORM, 120, machine::hold),
+        s("units-facts", ALL, 120, units::facts),
+        s("broken-slow-crash", BOOKWORM, 240, broken::slow_crash),
+        s("broken-freeze", BOOKWORM, 240, broken::freeze),
+        s("broken-hang", ALL, 180, broken::hang),
+        s("broken-exit1", ALL, 120, broken::exit1),
+        s("broken-exit0", ALL, 120, broken::exit0),
+        s("broken-garbage", BOOKWORM, 120, broken::garbage),
+        s("broken-other-architecture", BOOKWORM, 120, broken::other_architecture),
+        s("broken-missing", ALL, 120, broken::missing),
+        s("c01-one-crash-heals", ALL, 120, broken::c01_heals),
+        s("no-known-good", ALL, 120, no_rollback::no_known_good),
+        s("known-good-crashes", ALL, 120, no_rollback::known_good_crashes),
+        s("c03-four-restarts", ALL, 120, no_rollback::c03_restarts),
+        s("upgrade-clean-exit", ALL, 120, upgrade::clean_exit),
+        s("upgrade-on-failure-stays-dead", BOOKWORM, 120, upgrade::clean_exit_on_failure),
+        s("upgrade-ordered", ALL, 120, upgrade::ordered),
+        s("power-mid-rollback", BOOKWORM, 300, power::mid_rollback),
+    ]
+}
+
+/// One scenario on one base: what the runner counts.
+pub struct Case {
+    scenario: Scenario,
+    base: Base,
+}
+
+/// Every case, in the order of the registry.
+pub fn all() -> Vec<Case> {
+    let each = |scenario: Scenario| scenario.bases.iter().map(move |base| Case { scenario, base: *base });
+    scenarios().into_iter().flat_map(each).collect()
+}
+
+impl Case {
+    /// `NAME/BASE`.
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.scenario.name, self.base.name())
+    }
+
+    /// Whether these names, parts of names or none at all mean it.
+    pub fn is_meant_by(&self, names: &[String]) -> bool {
+        if self.scenario.name == HELD {
+            return names.iter().any(|n| n == HELD);
+        }
+        names.is_empty() || names.iter().any(|n| self.name().contains(n.as_str()))
+    }
+
+    /// What it boots from.
+    pub fn base(&self) -> Base {
+        self.base
+    }
+
+    /// How many nodes it boots.
+    pub fn nodes(&self) -> usize {
+        self.scenario.nodes
+    }
+
+    /// When the runner gives up.
+    pub fn limit(&self) -> Duration {
+        self.scenario.limit
+    }
+
+    /// Runs it, inside.
+    pub fn run(&self, lab: &Lab) -> Done {
+        (self.scenario.run)(lab, self.base)
+    }
+}

@@ -1,0 +1,66 @@
+//! Power cuts in the middle of a rollback: the node must still end on the confirmed version.
+
+use std::time::{Duration, Instant};
+
+use crate::base::Base;
+use crate::package::Kind;
+use crate::room::Lab;
+use crate::wait::{Done, Failure, check, fail, secs, stays};
+
+const ROUNDS: u32 = 8;
+
+/// Cuts at several instants after the rollback has begun, the same ones for the same seed.
+pub fn mid_rollback(lab: &Lab, base: Base) -> Done {
+    let seed = seed()?;
+    lab.say(format!("seed {seed} (NOX_LAB_SEED={seed} repeats it)"));
+    let node = lab.node("p1", base)?;
+    node.boot()?;
+    lab.install_confirmed(&node, "1.0.0")?;
+    let mut random = seed;
+    for round in 1..=ROUNDS {
+        // The package manager works from about 80 to 300 ms after the record, where most cuts shall fall;
+        // the first comes at the very record.
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let delay = Duration::from_millis(if round == 1 { 0 } else { (random >> 33) % 400 });
+        let before = node.rollbacks().len();
+        node.forget_starts()?;
+        let version = format!("1.{round}.0");
+        node.install_deb(&lab.package(&version, Kind::Exit1)?)?.ok()?;
+        wait_for_record(&node, before)?;
+        std::thread::sleep(delay);
+        node.power_cut()?;
+        let last = node.rollbacks().pop();
+        let state = last.as_ref().map_or("none", |r| r.get("state")).to_owned();
+        let (ms, on_disk) = (delay.as_millis(), node.installed());
+        lab.say(format!("{version}: cut {ms} ms after the record; state {state}, '{on_disk}' on the disk"));
+        node.boot()?;
+        let took = node.wait_until("1.0.0 is back after the cut", secs(60), || node.runs("1.0.0"))?;
+        lab.say(format!("{version}: 1.0.0 back {:.1} s after the boot", took.as_secs_f64()));
+        stays("1.0.0 runs", secs(3), || node.runs("1.0.0"))?;
+        let records = node.rollbacks();
+        check(records.iter().all(|r| !r.get("id").is_empty()), || format!("a torn record: {records:?}"))?;
+        check(node.known_good() == "1.0.0", || "known-good has changed".into())?;
+    }
+    Ok(())
+}
+
+// Looked for on the disk and without a pause, as the cut must come early.
+fn wait_for_record(node: &crate::node::Node, before: usize) -> Done {
+    let started = Instant::now();
+    while node.rollbacks().len() <= before {
+        if started.elapsed() > secs(20) {
+            return fail("waited 20 s in vain for the record of a rollback");
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
+}
+
+fn seed() -> Result<u64, Failure> {
+    if let Ok(text) = std::env::var("NOX_LAB_SEED") {
+        return Ok(text.parse()?);
+    }
+    let mut bytes = [0_u8; 4];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(u64::from(u32::from_ne_bytes(bytes)))
+}
