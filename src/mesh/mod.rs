@@ -1,1 +1,4 @@
 //! x
+
+pub mod delivery;
+pub mod presence;
