@@ -18,8 +18,8 @@ use tokio::sync::watch;
 
 /// Longest key, in bytes: two ids, a version and the words between them.
 pub const KEY_BYTES_MAX: usize = 256;
-/// Largest value, in bytes; anything larger is a large value. A declaration's resources still fit.
-pub const VALUE_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Largest value, in bytes: the rollout of a hundred thousand nodes. What has no bound is a large value.
+pub const VALUE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// What a call of an engine gives, later.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = io::Result<T>> + Send + 'a>>;

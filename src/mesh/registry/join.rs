@@ -4,7 +4,7 @@
 //! that nobody asked for. One join at a time, so that names stay unique; a join writes three records.
 
 use super::node::NodeRecord;
-use super::{Registry, Slot, node_key};
+use super::{Registry, Slot, bounded, node_key};
 use crate::mesh::engine::{Put, Revision};
 use crate::mesh::fault::Fault;
 use crate::model::{Digest, NodeId, NodeName};
@@ -38,7 +38,7 @@ impl Registry {
             return Err(Fault::Refused(format!("the name {name} was taken this moment: join again")));
         }
         let credential = random_secret()?;
-        let facts = bounded(request);
+        let facts = bounded(&request.facts);
         let node = NodeRecord {
             id: id.clone(),
             name,
@@ -107,16 +107,6 @@ fn name_from(hostname: &str) -> String {
         .collect();
     let name = cut(clean.trim_start_matches(['.', '-']), 56);
     if name.is_empty() { "node".into() } else { name }
-}
-
-fn bounded(request: &JoinRequest) -> crate::model::Facts {
-    let facts = &request.facts;
-    crate::model::Facts {
-        architecture: cut(&facts.architecture, 32),
-        package_format: cut(&facts.package_format, 32),
-        distribution: cut(&facts.distribution, 64),
-        kernel: cut(&facts.kernel, 96),
-    }
 }
 
 fn unlikely(error: impl ToString) -> Fault {

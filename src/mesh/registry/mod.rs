@@ -16,9 +16,10 @@ pub mod tokens;
 
 use crate::mesh::engine::{Put, Revision, Store};
 use crate::mesh::fault::Fault;
-use crate::model::{Digest, Facts, Generation, NodeId, Version};
+use crate::model::{Attempt, Digest, Facts, Generation, NodeId, RolloutId, Version};
 use crate::sys::crypt::SigningKey;
 use crate::wire::envelope::Envelope;
+use crate::wire::limits::cut;
 use node::{NodeRecord, TargetRecord};
 use packages::Packages;
 use specs::Specs;
@@ -137,9 +138,22 @@ impl Registry {
         Ok(changed)
     }
 
-    /// Declares a host version, or none; says whether that changed anything.
-    pub async fn set_target(&self, id: &NodeId, target: Option<TargetRecord>) -> Result<bool, Fault> {
-        self.change(id, |record| record.target = target.clone()).await
+    /// Declares a host version; says whether that changed anything. An order of a later attempt stays:
+    /// attempts grow over the whole mesh, so an earlier one is stale.
+    pub async fn tell(&self, id: &NodeId, target: &TargetRecord) -> Result<bool, Fault> {
+        self.change(id, |record| match &record.target {
+            Some(current) if current.attempt >= target.attempt => {}
+            _ => record.target = Some(target.clone()),
+        })
+        .await
+    }
+
+    /// Takes the order of this attempt back, if it still stands.
+    pub async fn withdraw(&self, id: &NodeId, rollout: &RolloutId, attempt: Attempt) -> Result<bool, Fault> {
+        self.change(id, |record| {
+            record.target.take_if(|target| target.rollout == *rollout && target.attempt == attempt);
+        })
+        .await
     }
 
     /// The node runs this version and has confirmed it.
@@ -149,7 +163,7 @@ impl Registry {
 
     /// The node says that its machine is like this.
     pub async fn set_facts(&self, id: &NodeId, facts: &Facts) -> Result<bool, Fault> {
-        self.change(id, |record| record.facts = facts.clone()).await
+        self.change(id, |record| record.facts = bounded(facts)).await
     }
 
     /// The node holds a declaration of this generation. After a restore of an older store it may be
@@ -193,6 +207,9 @@ impl Registry {
             if new.declares_differently(&old) && new.generation == old.generation {
                 new.generation += 1;
             }
+            if let Some(target) = new.target.as_mut().filter(|target| target.since == 0) {
+                target.since = new.generation;
+            }
             if new == *old {
                 return Ok(false);
             }
@@ -215,6 +232,16 @@ impl Registry {
 
     fn slot(&self, id: &NodeId) -> Option<Arc<Slot>> {
         self.nodes.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+    }
+}
+
+/// Facts are a node's own words: cut to what a record may hold.
+fn bounded(facts: &Facts) -> Facts {
+    Facts {
+        architecture: cut(&facts.architecture, 32),
+        package_format: cut(&facts.package_format, 32),
+        distribution: cut(&facts.distribution, 64),
+        kernel: cut(&facts.kernel, 96),
     }
 }
 

@@ -56,6 +56,8 @@ pub struct TargetRecord {
     pub attempt: Attempt,
     /// Upgrade although no rollback could follow.
     pub insist_unarmed: bool,
+    /// Generation of the first declaration that carries it; 0 until the registry stores it.
+    pub since: Generation,
 }
 
 /// A package of the store.
@@ -161,6 +163,7 @@ mod tests {
                 rollout: "r-1".parse().unwrap(),
                 attempt: 3,
                 insist_unarmed: true,
+                since: 7,
             }),
             retain: Some(package),
             generation: 7,

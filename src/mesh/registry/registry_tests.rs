@@ -141,7 +141,7 @@ async fn after_a_restore_generations_continue_above_what_nodes_hold() {
     assert!(registry.seen_generation(&id, 40).await.unwrap());
     assert_eq!(host(&registry, &id).0, 41);
     assert!(!registry.seen_generation(&id, 41).await.unwrap());
-    registry.set_target(&id, None).await.unwrap();
+    registry.withdraw(&id, &"r-1".parse().unwrap(), 1).await.unwrap();
     assert_eq!(host(&registry, &id).0, 41);
     assert!(registry.seen_generation(&id, u64::MAX).await.is_err());
 }
