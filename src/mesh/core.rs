@@ -3,8 +3,11 @@
 //! Made once by `serve`; held by the link, the operator API and the delivery driver. Owns nothing else.
 
 use super::ca::Ca;
+use super::delivery::State;
 use super::hear::Hearing;
 use super::registry::Registry;
+use crate::model::{Attempt, RolloutId};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,6 +28,8 @@ pub struct Mesh {
     /// One at a time changes rollouts and acts on them: an action that was decided before a stop is
     /// never carried out after it.
     pub turn: Mutex<()>,
+    /// Every rollout by its attempt, and where it stands: what the driver's clock looks at.
+    pub index: std::sync::Mutex<BTreeMap<Attempt, (RolloutId, State)>>,
     /// Rings when delivery should look at once.
     pub bell: Notify,
     /// Where tests make the process stand still.

@@ -261,10 +261,14 @@ impl Mesh {
                 }
                 Transition::RefusedChanged(refused) => {
                     let versions: Vec<&str> = refused.iter().map(|r| r.version.as_str()).collect();
-                    format!("refuses: {}", if versions.is_empty() { "nothing".into() } else { versions.join(" ") })
+                    format!(
+                        "refuses: {}",
+                        if versions.is_empty() { "nothing".into() } else { versions.join(" ") }
+                    )
                 }
                 Transition::DuplicatedIdentity => {
-                    "two machines speak with this node's identity (a cloned disk?): join one of them again".into()
+                    "two machines speak with this node's identity (a cloned disk?): join one of them again"
+                        .into()
                 }
             };
             log::info!("node {name}: {}", cut(&line, 400));

@@ -156,6 +156,19 @@ impl Registry {
         .await
     }
 
+    /// Sets labels; an empty value takes one off.
+    pub async fn label(&self, id: &NodeId, labels: &[(String, String)]) -> Result<bool, Fault> {
+        self.change(id, |record| {
+            for (key, value) in labels {
+                match value.as_str() {
+                    "" => record.labels.remove(key),
+                    value => record.labels.insert(key.clone(), value.to_owned()),
+                };
+            }
+        })
+        .await
+    }
+
     /// The node runs this version and has confirmed it.
     pub async fn set_version(&self, id: &NodeId, version: &Version) -> Result<bool, Fault> {
         self.change(id, |record| record.version = Some(version.clone())).await
