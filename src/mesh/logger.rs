@@ -5,11 +5,12 @@
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-struct Stderr {
-    /// Whether a journal reads along (systemd sets JOURNAL_STREAM).
-    journal: bool,
-}
+struct Stderr;
+
+/// Whether a journal reads along (systemd sets JOURNAL_STREAM).
+static JOURNAL: AtomicBool = AtomicBool::new(false);
 
 impl Log for Stderr {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
@@ -26,7 +27,7 @@ impl Log for Stderr {
             Level::Info => ("<6>", ""),
             Level::Debug | Level::Trace => ("<7>", "debug: "),
         };
-        let front = if self.journal { priority } else { word };
+        let front = if JOURNAL.load(Ordering::Relaxed) { priority } else { word };
         // A log that cannot be written must not end the mesh.
         let _ = writeln!(std::io::stderr(), "{front}{}", record.args());
     }
@@ -36,8 +37,8 @@ impl Log for Stderr {
 
 /// Sets the logger up; a second call changes nothing.
 pub fn start() {
-    let journal = std::env::var_os("JOURNAL_STREAM").is_some();
-    if log::set_boxed_logger(Box::new(Stderr { journal })).is_ok() {
+    JOURNAL.store(std::env::var_os("JOURNAL_STREAM").is_some(), Ordering::Relaxed);
+    if log::set_logger(&Stderr).is_ok() {
         log::set_max_level(LevelFilter::Info);
     }
 }
