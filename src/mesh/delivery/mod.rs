@@ -30,14 +30,28 @@
 //! What stands on the right is terminal: a later heartbeat updates the list, never the decision (C67).
 
 mod claim;
+mod clock;
+mod draw;
+mod eligible;
+mod judge;
+mod list;
+mod observe;
 mod report;
 mod start;
 mod state;
 mod step;
+#[cfg(test)]
+mod tests;
+mod text;
+mod verdict;
 mod view;
 
 pub use claim::{NotGranted, claim};
-pub use report::{Report, report};
+pub use list::report;
+pub use report::{
+    EvidenceReport, NodeReport, NotIncluded, Report, StoppedBecause, VerdictKind, VerdictReport, WaitingFor,
+    WaveReport,
+};
 pub use start::{Refused, abort, start};
 pub use state::{
     Clock, Evidence, FORMAT, Fell, Member, Outcome, Plan, Rollout, Size, State, StopKind, Stopped,

@@ -1,7 +1,5 @@
-//! What a rollout tells people and programs.
+//! What a rollout tells people and programs, as values. [`super::list`] fills them in.
 
-use super::state::Rollout;
-use super::view::FleetView;
 use crate::mesh::presence::Millis;
 use serde::Serialize;
 
@@ -90,8 +88,8 @@ pub struct NodeReport {
     pub name: String,
     /// Its wave, counted from one; none: excused.
     pub wave: Option<usize>,
-    /// `told`, `received`, `waiting`, `confirmed`, `rolled-back`, `install-failed`, `deferred`, `silent`,
-    /// `not-confirmed`, `unexpected-version`.
+    /// `told`, `received`, `waiting` (runs it, not confirmed yet), `confirmed`, `rolled-back`,
+    /// `install-failed`, `deferred`, `silent`, `not-confirmed`, `unexpected-version`, `withdrawn`.
     pub outcome: &'static str,
     /// More about the outcome, one line.
     pub detail: Option<String>,
@@ -144,28 +142,4 @@ pub struct WaitingFor {
     pub for_ms: Millis,
     /// At most how much longer, where there is a limit.
     pub left_ms: Option<Millis>,
-}
-
-/// Makes the report. Pure: the same rollout and view give the same report.
-pub fn report(rollout: &Rollout, view: &FleetView, now: Millis) -> Report {
-    let _ = (view, now);
-    Report {
-        id: rollout.id.to_string(),
-        version: rollout.version.to_string(),
-        state: rollout.state,
-        summary: String::new(),
-        stopped_because: None,
-        verdict: None,
-        waves: Vec::new(),
-        nodes: Vec::new(),
-        not_included: Vec::new(),
-        waiting_for: Vec::new(),
-    }
-}
-
-impl Report {
-    /// The report as text for people.
-    pub fn text(&self) -> String {
-        String::new()
-    }
 }

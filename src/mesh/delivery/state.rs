@@ -69,6 +69,17 @@ pub enum Size {
     Percent(u32),
 }
 
+impl Size {
+    /// As a number of nodes out of `all`, at least one.
+    pub fn of(self, all: usize) -> usize {
+        let nodes = match self {
+            Size::Nodes(nodes) => nodes as usize,
+            Size::Percent(percent) => all.saturating_mul(percent as usize) / 100,
+        };
+        nodes.max(1)
+    }
+}
+
 impl Default for Plan {
     fn default() -> Self {
         let minutes = 60_000;
@@ -115,8 +126,8 @@ pub struct Stopped {
     pub begun: BTreeSet<NodeId>,
 }
 
-/// Why a rollout stopped, in a word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Why a rollout stopped, in a word; what weighs most first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopKind {
     /// The version would not start and was rolled back.
@@ -220,6 +231,8 @@ pub enum Outcome {
         /// That version.
         version: String,
     },
+    /// Its order was taken back before it began: the rollout stopped, or a newer one took over.
+    Withdrawn,
 }
 
 /// How a confirmed node fell.
@@ -279,6 +292,25 @@ pub struct Clock {
     pub epoch: u64,
     /// Mesh time up to which `listened` counts.
     pub marked: Millis,
+}
+
+impl Member {
+    /// Told, and nothing final heard: its order is in force.
+    pub fn is_open(&self) -> bool {
+        self.told.is_some() && !self.outcome.is_terminal()
+    }
+}
+
+impl Rollout {
+    /// The current wave.
+    pub fn wave(&self) -> Option<&Wave> {
+        self.waves.last()
+    }
+
+    /// The members of one wave.
+    pub fn wave_members<'a>(&'a self, wave: &'a Wave) -> impl Iterator<Item = (&'a NodeId, &'a Member)> {
+        wave.nodes.iter().filter_map(|id| self.members.get_key_value(id))
+    }
 }
 
 impl StratumKey {

@@ -56,6 +56,8 @@ pub struct Presence {
     pub boot_epoch: u64,
     /// Earlier boots with the last statement taken from each, newest last.
     pub earlier_boots: Vec<Spoke>,
+    /// Statements of earlier boots that came after their time.
+    pub strays: u32,
     /// Two machines speak with this node's identity (a cloned disk).
     pub duplicated: bool,
     /// The running version; none: it said something that is not a version.
