@@ -4,6 +4,9 @@
 
 use super::ca::Ca;
 use super::delivery::State;
+use super::driver;
+use super::engine::Store;
+use super::fault::Fault;
 use super::hear::Hearing;
 use super::registry::Registry;
 use crate::model::{Attempt, RolloutId};
@@ -36,6 +39,40 @@ pub struct Mesh {
     pub pause: Pause,
     /// Turns true when the process is asked to end.
     pub stopping: watch::Receiver<bool>,
+}
+
+impl Mesh {
+    /// Reads the store and puts the parts together; a new epoch of listening begins.
+    pub async fn open(
+        store: Store,
+        ca: Ca,
+        told: Told,
+        pause: Pause,
+        stopping: watch::Receiver<bool>,
+    ) -> Result<Self, Fault> {
+        let known = driver::known(&store).await?;
+        let hearing = Hearing::open(&store, known.latest).await?;
+        Ok(Mesh {
+            registry: Registry::open(store).await?,
+            hearing,
+            ca,
+            advertise: told.advertise,
+            heartbeat_ms: told.heartbeat_ms,
+            turn: Mutex::new(()),
+            index: std::sync::Mutex::new(known.index),
+            bell: Notify::new(),
+            pause,
+            stopping,
+        })
+    }
+}
+
+/// What nodes are told.
+pub struct Told {
+    /// `https://HOST:PORT`.
+    pub advertise: String,
+    /// The interval of heartbeats, in milliseconds.
+    pub heartbeat_ms: u64,
 }
 
 /// A named point at which a test wants to kill the process.

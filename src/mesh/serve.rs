@@ -2,13 +2,11 @@
 
 use super::ca::Ca;
 use super::clock::unix_seconds;
-use super::core::{Mesh, Pause, PausePoint};
+use super::core::{Mesh, Pause, PausePoint, Told};
 use super::engine::Store;
 use super::engine::embedded::Embedded;
 use super::fault::Fault;
-use super::hear::Hearing;
 use super::link::{self, accept};
-use super::registry::Registry;
 use super::{driver, operator};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -21,6 +19,8 @@ use tokio::sync::watch;
 
 /// How often the certificate's end is looked at.
 const RENEWAL_LOOK: Duration = Duration::from_secs(12 * 3600);
+/// Shorter intervals are typing errors.
+const HEARTBEAT_MIN: Duration = Duration::from_millis(100);
 /// Descriptors that are kept for everything that is not a connection of a node.
 const DESCRIPTORS_KEPT: u64 = 256;
 
@@ -43,6 +43,9 @@ pub struct Settings {
 
 /// Serves until SIGTERM or SIGINT.
 pub async fn run(settings: Settings) -> Result<(), Fault> {
+    if settings.heartbeat < HEARTBEAT_MIN {
+        return Err(Fault::Malformed("--heartbeat is at least 100ms: nodes would do nothing else".into()));
+    }
     make_private(&settings.data)?;
     let store: Store = Arc::new(Embedded::open(&settings.data)?);
     let ca = Ca::open(&settings.data)?;
@@ -51,21 +54,13 @@ pub async fn run(settings: Settings) -> Result<(), Fault> {
     })?;
     let (advertise, host) = advertised(settings.advertise.as_deref(), listener.local_addr()?)?;
     let tls = watch::Sender::new(link::tls::config(ca.server(&host, unix_seconds())?)?);
-    let known = driver::known(&store).await?;
-    let hearing = Hearing::open(&store, known.latest).await?;
+    let heartbeat_ms = u64::try_from(settings.heartbeat.as_millis()).unwrap_or(u64::MAX);
+    let mark = settings.data.join("paused");
+    crate::sys::durable::remove(&mark)?;
+    let pause = Pause::new(settings.pause_at, mark);
     let stop = watch::Sender::new(false);
-    let mesh = Arc::new(Mesh {
-        registry: Registry::open(store).await?,
-        hearing,
-        ca,
-        advertise,
-        heartbeat_ms: u64::try_from(settings.heartbeat.as_millis()).unwrap_or(u64::MAX),
-        turn: tokio::sync::Mutex::new(()),
-        index: std::sync::Mutex::new(known.index),
-        bell: tokio::sync::Notify::new(),
-        pause: Pause::new(settings.pause_at, settings.data.join("paused")),
-        stopping: stop.subscribe(),
-    });
+    let told = Told { advertise, heartbeat_ms };
+    let mesh = Arc::new(Mesh::open(store, ca, told, pause, stop.subscribe()).await?);
     let socket = settings.operator_socket.unwrap_or_else(|| settings.data.join("operator.sock"));
     let operators = operator::bind(&socket)?;
     announce(&mesh, &listener, &socket)?;

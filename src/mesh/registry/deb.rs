@@ -149,4 +149,4 @@ fn fields(control: &str) -> Result<Control, Refusal> {
 
 #[cfg(test)]
 #[path = "deb_tests.rs"]
-pub(super) mod tests;
+pub(in crate::mesh) mod tests;
