@@ -5,7 +5,7 @@
 use super::clock::Look;
 use super::eligible::{NotEligible, eligible};
 use super::judge::{Weight, weigh};
-use super::observe::patience_ms;
+use super::observe::{patience_ms, waited_for};
 use super::report::{
     EvidenceReport, NodeReport, NotIncluded, Report, StoppedBecause, WaitingFor, WaveReport,
 };
@@ -230,8 +230,7 @@ fn node_waits(
         let left = patience_ms(rollout, node).saturating_sub(silent_for);
         return Some(("heartbeat", silent_for, Some(left)));
     }
-    let base = member.received.unwrap_or(told.at);
-    let for_ms = look.at.saturating_sub(base);
+    let for_ms = waited_for(rollout, member, look);
     let left = Some(rollout.plan.confirm_deadline_ms.saturating_sub(for_ms));
     let reason = match member.outcome {
         Outcome::Told => "receipt",

@@ -164,8 +164,7 @@ fn outcome_in_time(
     if silent_for > look.view.recent_ms {
         return heard;
     }
-    let waited = look.at.saturating_sub(member.received.unwrap_or(told.at));
-    if waited <= rollout.plan.confirm_deadline_ms {
+    if waited_for(rollout, member, look) <= rollout.plan.confirm_deadline_ms {
         return heard;
     }
     match heard {
@@ -173,6 +172,13 @@ fn outcome_in_time(
         Outcome::Pending | Outcome::Told | Outcome::Received | Outcome::Starting => Outcome::NotConfirmed,
         terminal => terminal,
     }
+}
+
+/// How long a node was given so far: since it held the order, or the last hold ended, for a node cannot
+/// begin while the rollout is held.
+pub fn waited_for(rollout: &Rollout, member: &Member, look: &Look<'_>) -> Millis {
+    let told_at = member.told.as_ref().map_or(look.at, |told| told.at);
+    look.at.saturating_sub(member.received.unwrap_or(told_at).max(rollout.held_until))
 }
 
 /// The window, and one more for a node that said that its machine goes down or sleeps: it holds an order,

@@ -1,0 +1,8 @@
+//! Tests of delivery, against a small world of nodes that say heartbeats.
+
+mod cases;
+mod golden;
+mod properties;
+mod small_world;
+mod tables;
+mod world;
