@@ -328,3 +328,7 @@ impl Mesh {
         FleetView { listening: self.hearing.listening(), recent_ms: self.recent_ms(), nodes: nodes.collect() }
     }
 }
+
+#[cfg(test)]
+#[path = "driver_tests.rs"]
+mod tests;

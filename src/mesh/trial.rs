@@ -2,7 +2,7 @@
 //! speaks to it over real TLS.
 
 use super::ca::Ca;
-use super::core::{Mesh, Pause, Told};
+use super::core::{Mesh, Pause, PausePoint, Told};
 use super::engine::Store;
 use super::engine::embedded::Embedded;
 use super::link::{accept, routes, tls};
@@ -45,11 +45,17 @@ impl Drop for Folder {
 
 /// A mesh on its folder, without a link.
 pub async fn mesh(folder: &Folder) -> (Arc<Mesh>, watch::Sender<bool>) {
+    mesh_that_pauses(folder, None).await
+}
+
+/// A mesh on its folder that stands still at a point.
+pub async fn mesh_that_pauses(folder: &Folder, at: Option<PausePoint>) -> (Arc<Mesh>, watch::Sender<bool>) {
     let store: Store = Arc::new(Embedded::open(folder.path()).unwrap());
     let ca = Ca::open(folder.path()).unwrap();
     let stop = watch::Sender::new(false);
     let told = Told { advertise: "https://127.0.0.1:1".into(), heartbeat_ms: 1000 };
-    let mesh = Mesh::open(store, ca, told, Pause::default(), stop.subscribe()).await.unwrap();
+    let pause = Pause::new(at, folder.path().join("paused"));
+    let mesh = Mesh::open(store, ca, told, pause, stop.subscribe()).await.unwrap();
     (Arc::new(mesh), stop)
 }
 

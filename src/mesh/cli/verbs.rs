@@ -213,7 +213,7 @@ fn path(id: &str, rest: &str) -> String {
     format!("/v1/rollouts/{plain}{rest}")
 }
 
-fn start_request(arguments: StartArgs) -> StartRequest {
+pub(super) fn start_request(arguments: StartArgs) -> StartRequest {
     let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     StartRequest {
         version: arguments.to,
