@@ -181,10 +181,8 @@ impl Mesh {
                 Ok(next) => next,
                 Err(refusal) => return Ok(no(refusal.to_string())),
             };
-            if next != rollout {
-                if self.put(&next, entry.revision).await? == Put::Conflict {
-                    continue;
-                }
+            if next != rollout && self.put(&next, entry.revision).await? == Put::Conflict {
+                continue;
             }
             self.pause.reach(PausePoint::ClaimStored).await?;
             self.bell.notify_one();

@@ -2,9 +2,9 @@
 //!
 //! | part | owns | never |
 //! |---|---|---|
-//! | [`link`] | sessions with nodes: TLS, credentials, limits, the calls | writes a record of its own accord |
+//! | [`link`] | sessions with nodes: TLS, credentials, limits | writes a record of its own accord |
 //! | [`registry`] | nodes, tokens, packages, what each node is declared to be | sees a heartbeat |
-//! | [`hear`] with the pure [`presence`] | when each node was heard, its last statement | is the source of truth |
+//! | [`hear`] with the pure [`presence`] | when each node was heard, what it said | is the source of truth |
 //! | [`driver`] with the pure [`delivery`] | rollouts | talks to a node |
 //! | [`operator`] | the API on a Unix socket, for [`cli`] | decides anything |
 //! | [`engine`] | bytes under keys, by compare-and-swap | knows what they mean |

@@ -19,7 +19,7 @@ fn the_command_line_is_sound() {
 fn what_is_taken_and_what_is_not() {
     let good = [
         "serve --data d --listen 127.0.0.1:0",
-        "serve --data d --listen [::1]:7443 --advertise https://mesh:7443 --heartbeat 500ms --operator-socket s",
+        "serve --data d --listen [::1]:7443 --advertise https://m:7443 --heartbeat 500ms --operator-socket s",
         "serve --data d --listen 127.0.0.1:0 --pause-at order-before-put",
         "token create",
         "token create --uses 3 --expires 2h --output json",

@@ -16,7 +16,7 @@ fn tar(name: &str, content: &str) -> Vec<u8> {
 fn ar(members: &[(&str, &[u8])]) -> Vec<u8> {
     let mut file = b"!<arch>\n".to_vec();
     for (name, content) in members {
-        write!(file, "{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 100_644, content.len()).unwrap();
+        writeln!(file, "{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`", 0, 0, 0, 100_644, content.len()).unwrap();
         file.extend_from_slice(content);
         if content.len() % 2 == 1 {
             file.push(b'\n');
