@@ -1,1 +1,2 @@
-//! x
+//! The node.
+pub mod life;
