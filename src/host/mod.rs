@@ -1,2 +1,5 @@
 //! The node.
 pub mod life;
+pub mod resource;
+pub mod settings;
+pub mod state;
