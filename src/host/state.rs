@@ -37,7 +37,9 @@ pub struct Root(PathBuf);
 impl Root {
     /// As the environment says; `/` otherwise.
     pub fn from_environment() -> Self {
-        Root(std::env::var_os(ROOT_VARIABLE).filter(|root| !root.is_empty()).map_or("/".into(), PathBuf::from))
+        Root(
+            std::env::var_os(ROOT_VARIABLE).filter(|root| !root.is_empty()).map_or("/".into(), PathBuf::from),
+        )
     }
 
     /// A root for a test.

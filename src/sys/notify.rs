@@ -80,9 +80,7 @@ impl Notifier {
 fn address(name: &[u8]) -> Option<SocketAddr> {
     match name.strip_prefix(b"@") {
         Some(rest) => SocketAddr::from_abstract_name(rest).ok(),
-        None if name.starts_with(b"/") => {
-            SocketAddr::from_pathname(std::ffi::OsStr::from_bytes(name)).ok()
-        }
+        None if name.starts_with(b"/") => SocketAddr::from_pathname(std::ffi::OsStr::from_bytes(name)).ok(),
         None => None,
     }
 }

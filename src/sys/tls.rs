@@ -141,8 +141,8 @@ impl Connector<()> for Dial {
         let name = ServerName::try_from(bare).map_err(|_| Error::BadUri("the host is no name".into()))?;
         let until = deadline(&details.timeout);
         let socket = self.reach(&details.addrs, until)?;
-        let connection =
-            ClientConnection::new(self.tls.clone(), name).map_err(|error| io::Error::other(error.to_string()))?;
+        let connection = ClientConnection::new(self.tls.clone(), name)
+            .map_err(|error| io::Error::other(error.to_string()))?;
         let buffers =
             LazyBuffers::new(details.config.input_buffer_size(), details.config.output_buffer_size());
         let mut stream = Stream { connection, socket, waiter: self.waiter.clone(), buffers };

@@ -37,12 +37,8 @@ mod tests {
             };
             confirmed += u32::from(may_confirm(standing));
         }
-        let good = Standing {
-            holds_declaration: true,
-            full_reconcile: true,
-            set_aside: false,
-            install_runs: false,
-        };
+        let good =
+            Standing { holds_declaration: true, full_reconcile: true, set_aside: false, install_runs: false };
         assert!(may_confirm(good));
         assert_eq!(confirmed, 1, "exactly one of the sixteen standings confirms");
     }

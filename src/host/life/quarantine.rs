@@ -88,10 +88,7 @@ mod tests {
     #[test]
     fn what_known_good_got_through_is_not_set_aside_by_an_unconfirmed_version() {
         let left = mark(7, "1.5.0", 9);
-        assert_eq!(
-            judge(Some(&left), 7, &v("1.5.0"), false, Some(7)),
-            Verdict::Apply(mark(7, "1.5.0", 10))
-        );
+        assert_eq!(judge(Some(&left), 7, &v("1.5.0"), false, Some(7)), Verdict::Apply(mark(7, "1.5.0", 10)));
         assert_eq!(judge(Some(&left), 7, &v("1.5.0"), true, Some(7)), Verdict::SetAside);
         assert_eq!(judge(Some(&left), 7, &v("1.5.0"), false, Some(6)), Verdict::SetAside);
     }

@@ -224,7 +224,8 @@ fn decisions_as_a_table() {
             detail: String::new(),
         })
     };
-    let last = |state, attempt| Attempted { version: version(3), attempt, rollout: "r".parse().unwrap(), state };
+    let last =
+        |state, attempt| Attempted { version: version(3), attempt, rollout: "r".parse().unwrap(), state };
     let view = View {
         running: &one,
         armed: true,

@@ -5,7 +5,8 @@ use crate::host::state::tests::scratch;
 use crate::wire::declaration;
 
 fn document(resources: &str) -> Document {
-    declaration::read(&format!(r#"{{"format":1,"node":"n","generation":1,"resources":[{resources}]}}"#)).unwrap()
+    declaration::read(&format!(r#"{{"format":1,"node":"n","generation":1,"resources":[{resources}]}}"#))
+        .unwrap()
 }
 
 fn run(state: &State, resources: &str) -> Vec<String> {

@@ -189,28 +189,28 @@ impl State {
         self.store_pairs("rollbacks.acked", &pairs)
     }
 
-    /// The refused versions.
-    pub fn refused(&self) -> Refused {
+    /// The refused versions, and the number of the newest rollback record that is among them.
+    pub fn refused(&self) -> (Refused, u64) {
         let mut refused = Refused::default();
         let pairs = self.pairs("refused").unwrap_or_default();
+        let through = pairs.parsed("through").unwrap_or_default();
         for line in pairs.all("refused") {
             let mut parts = line.splitn(3, ' ');
             let mut part = |key: &str| parts.next()?.strip_prefix(key)?.strip_prefix('=');
             let (version, attempt, reason) = (part("version"), part("attempt"), part("reason"));
-            let (Some(Ok(version)), Some(Ok(attempt))) =
-                (version.map(str::parse), attempt.map(str::parse))
+            let (Some(Ok(version)), Some(Ok(attempt))) = (version.map(str::parse), attempt.map(str::parse))
             else {
                 continue;
             };
             refused.restore(version, Entry { attempt, reason: reason.unwrap_or_default().to_owned() });
         }
-        refused
+        (refused, through)
     }
 
     /// Stores the refused versions.
-    pub fn store_refused(&self, refused: &Refused) -> io::Result<()> {
+    pub fn store_refused(&self, refused: &Refused, through: u64) -> io::Result<()> {
         let mut pairs = Pairs::new();
-        pairs.push("format", 1);
+        pairs.push("format", 1).push("through", through);
         for (version, Entry { attempt, reason }) in refused.iter() {
             pairs.push("refused", format!("version={version} attempt={attempt} reason={reason}"));
         }

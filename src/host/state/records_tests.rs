@@ -38,9 +38,17 @@ fn results_of_the_install_script() {
     let state = scratch("results");
     assert_eq!(state.outcome(), None);
     let head = "format=1\nversion=1.5.0\nattempt=3\n";
-    write(&state, "result", format!("{head}status=installed\nclass=none\nreason=none\nexit=0\ndetail=x\n").as_bytes());
+    write(
+        &state,
+        "result",
+        format!("{head}status=installed\nclass=none\nreason=none\nexit=0\ndetail=x\n").as_bytes(),
+    );
     assert_eq!(state.outcome(), Some(Outcome { attempt: 3, version: Some(v("1.5.0")), failure: None }));
-    write(&state, "result", format!("{head}status=failed\nclass=machine\nreason=disk\nexit=1\ndetail=full\n").as_bytes());
+    write(
+        &state,
+        "result",
+        format!("{head}status=failed\nclass=machine\nreason=disk\nexit=1\ndetail=full\n").as_bytes(),
+    );
     let failure = state.outcome().unwrap().failure.unwrap();
     assert_eq!((failure.class, failure.reason), (Class::Machine, Reason::Disk));
     write(&state, "result", format!("{head}status=failed\nreason=later\n").as_bytes());
@@ -65,8 +73,8 @@ fn own_files_round_trip() {
     let mut refused = Refused::default();
     refused.restore(v("1.5.0"), Entry { attempt: 3, reason: "watchdog, twice".into() });
     refused.restore(v("1.6.0~rc1"), Entry { attempt: 0, reason: String::new() });
-    state.store_refused(&refused).unwrap();
-    assert_eq!(state.refused(), refused);
+    state.store_refused(&refused, 9).unwrap();
+    assert_eq!(state.refused(), (refused, 9));
     let ids: BTreeSet<u64> = (1..=100).collect();
     state.store_acknowledged(&ids).unwrap();
     assert!(state.acknowledged().contains(&100) && state.acknowledged().len() == 64);

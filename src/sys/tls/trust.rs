@@ -36,8 +36,7 @@ pub enum Pin {
 impl Pin {
     /// The certificate in a PEM text that holds one.
     pub fn from_pem(pem: &str) -> Option<Self> {
-        let body: String =
-            pem.lines().map(str::trim).filter(|line| !line.starts_with("-----")).collect();
+        let body: String = pem.lines().map(str::trim).filter(|line| !line.starts_with("-----")).collect();
         crypt::unbase64(&body).filter(|der| !der.is_empty()).map(Pin::Certificate)
     }
 }
@@ -81,19 +80,20 @@ impl ServerCertVerifier for Pinned {
         };
         let mut roots = RootCertStore::empty();
         roots.add(ca.into_owned())?;
-        let verifier =
-            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), self.provider.clone())
-                .build()
-                .map_err(|error| Error::General(error.to_string()))?;
+        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), self.provider.clone())
+            .build()
+            .map_err(|error| Error::General(error.to_string()))?;
         let verify = |time| verifier.verify_server_cert(end_entity, intermediates, name, &[], time);
         let mut time = now;
         // Leaf and CA may each object once to either end of their time.
         for _ in 0..4 {
             time = match verify(time) {
-                Err(Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. })) => not_after,
-                Err(Error::InvalidCertificate(CertificateError::NotValidYetContext { not_before, .. })) => {
-                    not_before
+                Err(Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. })) => {
+                    not_after
                 }
+                Err(Error::InvalidCertificate(CertificateError::NotValidYetContext {
+                    not_before, ..
+                })) => not_before,
                 other => return other,
             };
         }
@@ -133,18 +133,12 @@ fn provider() -> CryptoProvider {
     }
 }
 
-static P256: Verifies = Verifies {
-    with: &ECDSA_P256_SHA256_ASN1,
-    key: alg_id::ECDSA_P256,
-    signature: alg_id::ECDSA_SHA256,
-};
+static P256: Verifies =
+    Verifies { with: &ECDSA_P256_SHA256_ASN1, key: alg_id::ECDSA_P256, signature: alg_id::ECDSA_SHA256 };
 static EDWARDS: Verifies = Verifies { with: &ED25519, key: alg_id::ED25519, signature: alg_id::ED25519 };
 static ALGORITHMS: WebPkiSupportedAlgorithms = WebPkiSupportedAlgorithms {
     all: &[&P256, &EDWARDS],
-    mapping: &[
-        (SignatureScheme::ECDSA_NISTP256_SHA256, &[&P256]),
-        (SignatureScheme::ED25519, &[&EDWARDS]),
-    ],
+    mapping: &[(SignatureScheme::ECDSA_NISTP256_SHA256, &[&P256]), (SignatureScheme::ED25519, &[&EDWARDS])],
 };
 
 /// One of ring's verifications in the shape that certificates need.
