@@ -1,6 +1,6 @@
 #!/bin/sh
 # rollback: brings the confirmed version of nox-mesh-host back when the installed one does not stay up.
-# Installed as /usr/lib/nox-mesh-host/rollback; OnFailure of the host starts it in nox-mesh-host-rollback.service.
+# Installed as /usr/lib/nox-mesh-host/rollback, run by nox-mesh-host-rollback.service (OnFailure of the host).
 # Shells: dash, busybox ash, mksh, yash. It shares nothing with the host, not even a run of its binary.
 #
 #   known-good   unit     installed       record of this rollback   what is done
@@ -8,7 +8,7 @@
 #   readable     active   -               -                         nothing: the host runs
 #   readable     trying   -, count < 3    none unfinished           nothing: not at its limit yet (C01)
 #   readable     down     = known-good    unfinished                finishes it: start, outcome
-#   readable     down     = known-good    other, clean exits        restart storm: started again, bounded (C03)
+#   readable     down     = known-good    other, clean exits        restart storm: started again, bounded
 #   readable     down     = known-good    other                     stops loudly: not the binary
 #   readable     down     broken package  -                         repairs; starts it if that is known-good
 #   readable     down     other           clean exits, count < 3    started again, bounded
@@ -33,15 +33,7 @@ say() { printf '<%s>rollback: %s\n' "$1" "$2" >&2; }
 give_up() { say 2 "$1; a person is needed, $unit stays as it is"; exit 3; }
 unwritable() { give_up 'the state folder cannot be written (state_unwritable): a fault of this machine'; }
 is_number() { case $1 in '' | *[!0-9]* | ??????????*) return 1 ;; esac }
-is_version() (    # N.N.N, each up to 9 digits, and an optional suffix
-    case $1 in '' | *[!0-9A-Za-z.~+]*) return 1 ;; esac
-    numbers=${1%%[~+]*}; suffix=${1#"$numbers"}
-    case $suffix in ?*[~+]*) return 1 ;; esac
-    [ ${#suffix} -ne 1 ] && [ ${#suffix} -le 33 ] || return 1
-    case $numbers in *[!0-9.]* | .* | *. | *..* | *.*.*.*) return 1 ;; *.*.*) ;; *) return 1 ;; esac
-    rest=${numbers#*.}; a=${numbers%%.*}; b=${rest%%.*}; c=${rest#*.}
-    [ ${#a} -le 9 ] && [ ${#b} -le 9 ] && [ ${#c} -le 9 ]
-)
+is_version() { printf '%s\n' "$1" | grep -q -E '^[0-9]{1,9}(\.[0-9]{1,9}){2}([~+][0-9A-Za-z.]{1,32})?$'; }
 get() (           # get FILE KEY: the first such value or nothing; never fails
     [ -f "$1" ] && [ -r "$1" ] || return 0
     while IFS= read -r line; do
@@ -52,8 +44,7 @@ number() ( n=$(get "$1" "$2"); if is_number "$n"; then echo "$n"; else echo 0; f
 token() ( printf '%s\n' "$1" | tr -c '\012._:0-9A-Za-z~+-' '?' | cut -c 1-64 | head -n 1 )
 one_version() (   # exactly one line, a version: the size shows NUL bytes and second lines (C45)
     [ -f "$1" ] && [ -r "$1" ] || return 1
-    IFS= read -r v <"$1" || return 1
-    is_version "$v" || return 1
+    IFS= read -r v <"$1" && is_version "$v" || return 1
     size=$(wc -c <"$1") || return 1
     [ "$size" -eq $((${#v} + 1)) ] || return 1
     printf '%s\n' "$v"
@@ -87,11 +78,9 @@ read_unit() {
     facts=$(timeout --kill-after=5 20 systemctl show --property=$asked "$unit") || facts=
     for fact in $facts; do
         case $fact in
-            ActiveState=*) active=${fact#*=} ;;
-            SubState=*) sub=${fact#*=} ;;
+            ActiveState=*) active=${fact#*=} ;; SubState=*) sub=${fact#*=} ;;
             Result=*) result=${fact#*=} ;;
-            ExecMainCode=*) code=${fact#*=} ;;
-            ExecMainStatus=*) status=${fact#*=} ;;
+            ExecMainCode=*) code=${fact#*=} ;; ExecMainStatus=*) status=${fact#*=} ;;
         esac
     done
 }
@@ -122,7 +111,7 @@ record_is_open() {
 open_record() {   # one more try of an unfinished record
     id=$record from=$(load from) attempt=$(load attempt) rollout=$(load rollout) begun=$(load begun)
     tries=$(number "$records/$id" tries) outcome=$(load state)
-    facts=$(sed -n '/^result=/p;/^code=/p;/^status=/p;/^log=/p' "$records/$id")
+    left=$(sed -n '/^result=/p;/^code=/p;/^status=/p;/^log=/p' "$records/$id")
     [ "$tries" -lt "$tries_max" ] || used_up tries
     tries=$((tries + 1))
     write_record "$outcome" none no || unwritable
@@ -133,13 +122,13 @@ new_record() {    # the failed version's words are kept before anything is touch
     if [ "$(get "$state/order" version)" = "$from" ]; then
         attempt=$(number "$state/order" attempt); rollout=$(token "$(get "$state/order" rollout)")
     fi
-    facts=$("$lib/evidence" "$from") || facts='result='
+    left=$("$lib/evidence" "$from") || left='result='
     if ! mkdir -p "$records" || ! write_record begun none no; then unwritable; fi
     say 4 "rollback $id: $from did not stay up, $good comes back"
 }
 write_record() {  # write_record STATE REASON STARTED
     printf '%s\n' format=1 "id=$id" "from=$from" "to=$good" "attempt=$attempt" "rollout=$rollout" \
-        "boot_id=$boot" "begun=$begun" "tries=$tries" "state=$1" "reason=$2" "started=$3" "$facts" |
+        "boot_id=$boot" "begun=$begun" "tries=$tries" "state=$1" "reason=$2" "started=$3" "$left" |
         put "$records/$id"
 }
 
@@ -159,7 +148,7 @@ start_again() {   # start_again WHY: bounded in a row; a boot or ten quiet minut
     row=$(number "$state/storms" count); since=$((up - $(number "$state/storms" uptime)))
     if [ "$(get "$state/storms" boot_id)" != "$boot" ] || [ "$since" -gt "$storm_window_s" ]; then row=0; fi
     [ "$row" -lt "$storms_max" ] || return 1
-    printf 'format=1\nboot_id=%s\nuptime=%s\ncount=%s\n' "$boot" "$up" $((row + 1)) | put "$state/storms" || return 1
+    printf '%s\n' format=1 "boot_id=$boot" "uptime=$up" "count=$((row + 1))" | put "$state/storms" || return 1
     say 4 "$1; $installed is started again ($((row + 1)) of $storms_max), no version is changed"
     sleep $((row * 20))
     start_host || give_up "$installed does not start"
@@ -174,10 +163,7 @@ retry_later() {   # retry_later REASON
 }
 finish() {        # known-good is installed; the outcome is on disk before its host reads it
     write_record rolled-back none no || say 4 'the outcome cannot be written'
-    if ! start_host; then
-        write_record failed start yes || :
-        give_up "$good is installed again and does not start: not the release, this machine"
-    fi
+    start_host || { write_record failed start yes || :; give_up "$good is back and does not start"; }
     write_record rolled-back none yes || say 4 'the outcome cannot be written'
     say 5 "done: $good is installed and started"
     exit 0
@@ -200,9 +186,10 @@ install_known_good() {
     [ "$whole/$installed" = "yes/$good" ] || retry_later "$reason"
 }
 
+repair() { "$manager" repair || say 4 'the package database could not be repaired'; }
 find_manager() {
     for manager in "$lib"/manager-*; do
-        if [ -x "$manager" ] && "$manager" owns; then return 0; fi
+        if [ -x "$manager" ] && "$manager" owns; then return; fi
     done
     give_up 'no package manager that is known here owns the host'
 }
@@ -213,17 +200,17 @@ roll_back() {     # roll_back FROM
     else
         new_record "$1"
     fi
-    [ "$whole" = yes ] || "$manager" repair || say 4 'the package database could not be repaired'
+    [ "$whole" = yes ] || repair
     install_known_good
     finish
 }
-broken_package() {   # from where, when the installed files do not say it; a repair may be all that is needed
+broken_package() {   # finds out from where; a repair may be all that is needed
     if [ "$open" = yes ]; then from=$(load from); return; fi
     case $installed in "$good" | unknown) ;; *) return ;; esac
-    "$manager" repair || say 4 'the package database could not be repaired'
+    repair
     read_package
     from=$installed why='the interrupted package is complete again'
-    [ "$from" = "$good" ] || [ "$from" = unknown ] || return 0
+    case $installed in "$good" | unknown) ;; *) return ;; esac
     from=$(get "$state/order" version)
     if ! is_version "$from" || [ "$from" = "$good" ]; then from=unknown; fi
 }
@@ -232,19 +219,19 @@ decide() {
     [ "$(get "$state/starts" version)" != "$installed" ] || starts=$(number "$state/starts" count)
     if find_record '' && record_is_open; then open=yes; fi
     if [ "$active/$open" = activating/no ]; then
-        if [ "$installed" = "$good" ] || [ "$starts" -lt "$starts_max" ]; then
-            say 5 'the service manager is still trying; nothing is done'
-            exit 0
-        fi
+        [ "$installed" != "$good" ] || starts=0
+        [ "$starts" -ge "$starts_max" ] || { say 5 'the service manager is still trying'; exit 0; }
     fi
     [ "$whole" = yes ] || broken_package
-    ! exits_were_clean || why='restart storm: every exit was clean'
+    ! exits_were_clean || why='restart storm, every exit was clean'
     if [ "$whole/$installed" = "yes/$good" ]; then
         [ "$open" = no ] || { open_record; finish; }
         [ -z "$why" ] || start_again "$why" || give_up "$why, again and again"
-        give_up "the installed $good is the confirmed one: not the binary, the machine ($result $code/$status)"
+        give_up "$good is the confirmed version: not the binary, the machine ($result $code/$status)"
     fi
-    if [ "$whole" = yes ] && [ -n "$why" ] && [ "$starts" -lt "$starts_max" ]; then start_again "$why" || :; fi
+    if [ -n "$why" ] && [ "$whole" = yes ] && [ "$starts" -lt "$starts_max" ]; then
+        start_again "$why" || :
+    fi
     roll_back "$from"
 }
 main() {
@@ -252,7 +239,7 @@ main() {
     IFS= read -r boot <"$root/proc/sys/kernel/random/boot_id" || boot=unknown
     take_lock
     good=$(one_version "$state/known-good") || good=$(one_version "$state/known-good.copy") || good=
-    [ -n "$good" ] || { say 4 'no readable known-good: there is nothing to go back to, nothing is changed'; exit 0; }
+    [ -n "$good" ] || { say 4 'no readable known-good: nothing to go back to, nothing is changed'; exit 0; }
     find_manager
     read_package
     read_unit

@@ -29,5 +29,6 @@ host-binary:
 	@test -f 'targets/$(TARGET).env' || { echo 'packages: there is no targets/$(TARGET).env' >&2; exit 2; }
 	env -u NOX_MESH_HOST_FAULT NOX_MESH_HOST_VERSION='$(VERSION)' \
 	    CC_$(target_var)='$(call target_value,cc)' AR_$(target_var)='$(call target_value,ar)' \
+	    CFLAGS_$(target_var)='$(call target_value,cflags)' \
 	    CARGO_TARGET_$(target_upper)_LINKER='$(call target_value,linker)' \
 	    $(CARGO) build --locked --profile '$(PROFILE)' --bin nox-mesh-host --target '$(TARGET)'

@@ -1,0 +1,133 @@
+# install: start, run, state; a result in every case.
+. "${0%/*}/lib.sh"
+exec 2>/dev/null     # the shells say "Killed" at every cut; findings go to stdout
+healthy() {
+    begin "$1"
+    installed 1.4.0
+    rm -f "$state/starts"
+    unit active running success 0 0
+    rm -f "$fake/limit"
+}
+result() { echo "$(value "$state/result" status) $(value "$state/result" class) $(value "$state/result" reason)"; }
+finished() { n=0; while [ ! -f "$state/result" ] && [ $n -lt 100 ]; do /usr/bin/sleep 0.05; n=$((n + 1)); done; }
+
+healthy 'installs what was ordered'
+run install run
+check rc 0 "$rc"; check result 'installed none none' "$(result)"; check version 1.5.0 "$(files_version)"
+check 'version, attempt' '1.5.0 7 0' "$(value "$state/result" version) $(value "$state/result" attempt) $(value "$state/result" exit)"
+check 'package scripts are told' 1 "$(cat "$fake/transaction")"
+check_no_log 'the host is left alone' 'systemctl start'; check_no_log 'the host is left alone' 'systemctl stop'
+check 'no lock left' '' "$(ls "$state" | grep lock)"; end
+
+healthy 'c48 c49 start: a unit of its own, nobody waits'
+run install start
+finished
+check rc 0 "$rc"; check result 'installed none none' "$(result)"
+check_log 'transient unit' 'systemd-run --quiet --collect --unit=nox-mesh-host-install.service'
+check_no_log 'no wait' '--wait'; check_no_log 'no pipe' '--pipe'; end
+
+healthy 'start without systemd: a session of its own'
+rm -rf "$root/run/systemd"
+run install start
+finished
+check rc 0 "$rc"; check result 'installed none none' "$(result)"; check_no_log 'no systemd-run' systemd-run; end
+
+healthy 'c49 start that fails says so'
+: >"$fake/systemd-run-fails"
+run install start
+check rc 1 "$rc"; end
+
+healthy 'state'
+run install state; check idle idle "$said"
+mkdir -p "$root/proc/4242"
+echo '4242 (install) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 777 20' >"$root/proc/4242/stat"
+printf 'format=1\npid=4242\nstart=777\nboot_id=11111111-1111-1111-1111-111111111111\n' >"$state/install.lock"
+run install state; check running running "$said"
+run install start; check 'one at a time' 3 "$rc"
+run install run; check 'one at a time' 3 "$rc"; check 'no result of another' '' "$(value "$state/result" status)"
+rm -rf "$root/proc/4242"
+run install state; check 'a dead one is idle' idle "$said"; end
+
+for bad in 'version=--force' 'version=1.5' 'attempt=-1' 'attempt=' 'package=../../etc/passwd' 'package=nox-mesh-host_1.5.0_arm64.deb' \
+    'sha256=xyz' 'sha256=$(reboot)'; do
+    healthy "c62 an order that is not right: $bad"
+    sed -i "s|^${bad%%=*}=.*|$bad|" "$state/order"
+    run install run
+    check rc 1 "$rc"; check status failed "$(value "$state/result" status)"; unchanged 1.4.0
+    check 'one line a key' 8 "$(wc -l <"$state/result" | tr -d ' ')"; end
+done
+
+healthy 'no order at all'
+rm -f "$state/order"
+run install run
+check rc 1 "$rc"; check result 'failed machine state' "$(result)"; end
+
+healthy 'the package is missing'
+rm -f "$state/packages/nox-mesh-host_1.5.0_amd64.deb"
+run install run
+check result 'failed machine unavailable' "$(result)"; unchanged 1.4.0; end
+
+healthy 'the package is another one'
+echo x >>"$state/packages/nox-mesh-host_1.5.0_amd64.deb"
+run install run
+check result 'failed machine package' "$(result)"; unchanged 1.4.0; end
+
+healthy 'the package says that it is something else'
+p=$state/packages/nox-mesh-host_1.5.0_amd64.deb
+sed -i 's/1.5.0/1.6.0/' "$p"
+order 1.5.0 7
+run install run
+check result 'failed release package' "$(result)"; unchanged 1.4.0; end
+
+healthy 'c37 a pin holds'
+echo hold >"$state/pin"
+run install run
+check result 'failed machine state' "$(result)"; check_has detail 'held by operator' "$(value "$state/result" detail)"; unchanged 1.4.0; end
+
+healthy 'c37 a hold of the package manager holds'
+echo 'hold ok installed 1.4.0' >"$fake/db"
+run install run
+check result 'failed machine state' "$(result)"; unchanged 1.4.0; end
+
+healthy 'c63 no space'
+printf '#!/bin/sh\nprintf "Filesystem 1024-blocks Used Available Capacity Mounted on\\n/dev/x 100 50 50 50%% /\\n"\n' >"$root/bin/df"
+chmod +x "$root/bin/df"
+run install run
+check result 'failed machine disk' "$(result)"; unchanged 1.4.0; end
+
+healthy 'c52 a foreign lock that stays'
+: >"$fake/locked"
+run install run
+check result 'failed machine lock' "$(result)"; check version 1.4.0 "$(files_version)"; end
+
+for fail in '2 No space left on device=machine disk' '2 parsing file=machine database' '1 pre-installation script=release package' '124 =machine timeout'; do
+    healthy "the cause is named: ${fail#*=}"
+    echo "${fail%=*}" >"$fake/dpkg-fails"
+    run install run
+    check result "failed ${fail#*=}" "$(result)"; check version 1.4.0 "$(files_version)"; end
+done
+
+healthy 'c61 an interrupted database is repaired first'
+echo 'install ok half-configured 1.4.0' >"$fake/db"
+run install run
+check result 'installed none none' "$(result)"; check_log repaired '--configure --pending'; end
+
+begin 'cut at every tool call: a result or none, never half; run again it ends well'
+installed 1.4.0
+run install run
+last_call=$(cat "$fake/calls")
+at=1
+while [ "$at" -le "$last_call" ]; do
+    fresh
+    installed 1.4.0
+    now_testing="install cut before call $at"
+    echo "$at before" >"$fake/cut"
+    run install run
+    rm -f "$fake/cut"
+    if [ -f "$state/result" ]; then check 'whole' 8 "$(wc -l <"$state/result" | tr -d ' ')"; fi
+    run install run
+    check result 'installed none none' "$(result)"; check version 1.5.0 "$(files_version)"
+    at=$((at + 1))
+done
+end
+report

@@ -1,0 +1,118 @@
+# Read by the test files here: one throw-away root a case, and the checks. The scripts under test run with the
+# shell that $NOX_TEST_SHELL names, through a link called `sh` so that each is in its POSIX mode.
+set -u
+repository=$(cd "$(dirname "$0")/../.." && pwd)
+shell=${NOX_TEST_SHELL:-dash}
+passed=0 failed=0
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+fake_package() {    # fake_package VERSION: into packages/, with its checksum
+    ( cd "$root/var/lib/mesh-host/packages" || exit 1
+      n=nox-mesh-host_$1_amd64.deb
+      printf 'Package: nox-mesh-host\nVersion: %s\nArchitecture: amd64\n' "$1" >"$n"
+      sha256sum "$n" >"$n.sha256" )
+}
+
+make_template() {
+    root=$scratch/template
+    mkdir -p "$root/bin" "$root/fake" "$root/run/systemd/system" "$root/usr/bin" "$root/usr/lib/nox-mesh-host" \
+        "$root/var/lib/mesh-host/packages" "$root/proc/sys/kernel/random" "$root/var/cache/apt/archives"
+    ln -s "$(command -v "$shell")" "$scratch/sh"
+    cp "$repository"/tests/bin/* "$root/bin"
+    for pair in rollback.sh:rollback packaging/start-guard:start-guard packaging/install:install \
+        packaging/lock:lock packaging/evidence:evidence packaging/manager-dpkg:manager-dpkg; do
+        sed "1s,.*,#!$scratch/sh," "$repository/${pair%%:*}" >"$root/usr/lib/nox-mesh-host/${pair#*:}"
+        chmod +x "$root/usr/lib/nox-mesh-host/${pair#*:}"
+    done
+    echo 11111111-1111-1111-1111-111111111111 >"$root/proc/sys/kernel/random/boot_id"
+    echo '5000.12 9000.00' >"$root/proc/uptime"
+    echo 1.4.0 >"$root/var/lib/mesh-host/known-good"
+    echo 1.4.0 >"$root/var/lib/mesh-host/known-good.copy"
+    fake_package 1.4.0
+    fake_package 1.5.0
+    printf 'thread main panicked at boot\nnote: that is all\n' >"$root/fake/journal"
+    echo 1.5.0 >"$root/fake/broken"
+}
+
+# The node after three crashes of 1.5.0, as the failure handler meets it.
+fresh() {
+    root=$scratch/root
+    rm -rf "$root"
+    cp -a "$scratch/template" "$root"
+    state=$root/var/lib/mesh-host
+    lib=$root/usr/lib/nox-mesh-host
+    fake=$root/fake
+    installed 1.5.0
+    order 1.5.0 7
+    starts 1.5.0 3
+    unit failed failed exit-code 1 101
+    : >"$fake/limit"
+}
+installed() {
+    echo "install ok installed $1" >"$fake/db"
+    echo "$1" >"$root/usr/bin/nox-mesh-host"
+    chmod +x "$root/usr/bin/nox-mesh-host"
+    printf 'format=1\nname=nox-mesh-host\nversion=%s\npackage_format=deb\narchitecture=amd64\n' "$1" >"$lib/package"
+}
+order() {
+    sum=$(sha256sum <"$state/packages/nox-mesh-host_1.5.0_amd64.deb")
+    printf 'format=1\nversion=%s\nrollout=r-1\nattempt=%s\npackage=nox-mesh-host_%s_amd64.deb\nsha256=%s\n' \
+        "$1" "$2" "$1" "${sum%% *}" >"$state/order"
+}
+starts() { printf 'format=1\nversion=%s\ncount=%s\nboot_id=x\nhangs=%s\nasked=0\nrefused=0\n' "$1" "$2" "${3:-0}" >"$state/starts"; }
+unit() { printf 'ActiveState=%s\nSubState=%s\nResult=%s\nExecMainCode=%s\nExecMainStatus=%s\n' "$@" >"$fake/unit"; }
+record() { # record ID FROM TO TRIES STATE STARTED
+    mkdir -p "$state/rollbacks"
+    printf 'format=1\nid=%s\nfrom=%s\nto=%s\nattempt=7\nrollout=r-1\nboot_id=x\nbegun=1\ntries=%s\nstate=%s\nreason=none\nstarted=%s\nresult=exit-code\ncode=exited\nstatus=101\nlog=old words\n' \
+        "$@" >"$state/rollbacks/$1"
+}
+
+# run SCRIPT ARGUMENT...: in a session of its own, so that a cut ends all of it at once; sets rc and said.
+run() {
+    script=$lib/$1
+    shift
+    echo 0 >"$fake/calls"
+    rc=0
+    said=$(NOX_MESH_HOST_ROOT=$root setsid --wait sh -c 'echo $$ >"$NOX_MESH_HOST_ROOT/fake/pgid"; exec "$0" "$@"' \
+        "$script" "$@" 2>&1 </dev/null) || rc=$?
+}
+value() { sed -n "s/^$2=//p" "$1" 2>/dev/null | head -n 1; }
+active() { value "$fake/unit" ActiveState; }
+files_version() { value "$lib/package" version; }
+records() { ls "$state/rollbacks" 2>/dev/null | tr '\n' ' '; }
+
+now_testing=
+begin() { now_testing=$1; case_ok=yes; fresh; }
+check() {           # check WHAT EXPECTED FOUND
+    [ "$2" = "$3" ] && return
+    case_ok=no
+    printf 'not so: [%s] %s: %s: expected <%s>, found <%s>\n' "$shell" "$now_testing" "$1" "$2" "$3"
+}
+check_has() {       # check_has WHAT NEEDLE HAYSTACK
+    case $3 in *"$2"*) return ;; esac
+    check "$1" "…$2…" "$3"
+}
+check_log() { check_has "$1" "$2" "$(cat "$fake/log" 2>/dev/null)"; }
+check_no_log() { case $(cat "$fake/log" 2>/dev/null) in *"$2"*) check "$1" "no $2" "$2" ;; esac; }
+end() {
+    if [ "$case_ok" = yes ]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        printf '        said: %s\n' "$said"
+    fi
+}
+rolled_back() {     # the end state that every way to it must reach
+    check 'version on disk' 1.4.0 "$(files_version)"
+    check 'database' 'install ok installed 1.4.0' "$(cat "$fake/db")"
+    check 'host' active "$(active)"
+    check 'known-good' 1.4.0 "$(cat "$state/known-good")"
+}
+unchanged() {
+    check 'version on disk' "${1:-1.5.0}" "$(files_version)"
+    check_no_log 'nothing installed' --install
+    check_no_log 'nothing installed' 'apt-get'
+}
+report() { printf '%s %s\n' "$passed" "$failed" >"$NOX_TEST_COUNT"; }
+make_template

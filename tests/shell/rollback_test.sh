@@ -1,0 +1,341 @@
+# The rows of rollback's table, and the cases that gave them their names.
+. "${0%/*}/lib.sh"
+
+begin 'crash loop of an unconfirmed version: back to known-good (C07 C29 E5)'
+run rollback
+check rc 0 "$rc"; rolled_back
+check records '1 ' "$(records)"
+r=$state/rollbacks/1
+check state 'rolled-back yes' "$(value "$r" state) $(value "$r" started)"
+check pair '1.5.0 1.4.0 7 r-1 1' "$(value "$r" from) $(value "$r" to) $(value "$r" attempt) $(value "$r" rollout) $(value "$r" tries)"
+check evidence 'exit-code exited 101' "$(value "$r" result) $(value "$r" code) $(value "$r" status)"
+check 'last words' 'thread main panicked at boot' "$(value "$r" log)"
+check 'package scripts are told' 1 "$(cat "$fake/transaction")"
+check 'reloaded before the start' no "$([ -f "$fake/started-unreloaded" ] && echo yes || echo no)"
+check 'no lock left' '' "$(ls "$state" | grep 'rollback.lock')"
+check_has 'evidence before the package' "$(printf 'journalctl')" "$(sed '/--install/q' "$fake/log")"
+end
+
+for kind in missing empty nul two-lines not-a-version no-newline option command folder; do
+    begin "c34 c45 no readable known-good: $kind"
+    rm -rf "$state/known-good" "$state/known-good.copy"
+    case $kind in
+        missing) ;;
+        empty) : >"$state/known-good" ;;
+        nul) printf '\000\000\000\000\000\000' >"$state/known-good" ;;
+        two-lines) printf '1.4.0\n1.3.0\n' >"$state/known-good" ;;
+        not-a-version) echo 1.4 >"$state/known-good" ;;
+        no-newline) printf '1.1' >"$state/known-good" ;;
+        option) echo --force-all >"$state/known-good" ;;
+        command) printf '1.4.0;touch %s/fake/owned\n' "$root" >"$state/known-good" ;;
+        folder) mkdir "$state/known-good" ;;
+    esac
+    [ -d "$state/known-good" ] || [ $kind = missing ] || cp "$state/known-good" "$state/known-good.copy"
+    run rollback
+    check rc 0 "$rc"; unchanged
+    check_has 'says so' 'no readable known-good' "$said"
+    check records '' "$(records)"
+    check 'nothing ran' no "$([ -e "$fake/owned" ] && echo yes || echo no)"
+    end
+done
+
+begin 'c45 one damaged copy does not remove recovery'
+printf '\000\000\000\000\000\000' >"$state/known-good"
+run rollback
+echo 1.4.0 >"$state/known-good"
+check rc 0 "$rc"; rolled_back; end
+
+begin 'c43 a tail of an older text is not a version'
+printf '1.9.0\n0\n' >"$state/known-good"
+run rollback
+echo 1.4.0 >"$state/known-good"
+check rc 0 "$rc"; rolled_back; end
+
+begin 'known-good itself crashes: not the binary'
+installed 1.4.0
+run rollback
+check rc 3 "$rc"; unchanged 1.4.0; check host failed "$(active)"; check records '' "$(records)"
+check_has 'says so' 'not the binary' "$said"; end
+
+begin 'e3 c03 restart storm of a healthy known-good'
+installed 1.4.0
+unit failed failed start-limit-hit 1 0
+run rollback
+check rc 0 "$rc"; unchanged 1.4.0; check host active "$(active)"; check records '' "$(records)"
+check_has 'says so' 'restart storm' "$said"; end
+
+begin 'e3 killed by TERM at a restart is clean too'
+installed 1.4.0
+unit failed failed start-limit-hit 2 15
+run rollback
+check rc 0 "$rc"; check host active "$(active)"; end
+
+begin 'e3 restart storms are bounded'
+installed 1.4.0
+for storm in 1 2 3 4; do
+    unit failed failed start-limit-hit 1 0
+    : >"$fake/limit"
+    run rollback
+done
+check rc 3 "$rc"; unchanged 1.4.0; check host failed "$(active)"
+echo '9000.00 1.0' >"$root/proc/uptime"
+run rollback
+check 'ten quiet minutes end the row' '0 active' "$rc $(active)"; end
+
+begin 'a boot ends the row of storms'
+installed 1.4.0
+printf 'format=1\nboot_id=an-older-one\nuptime=4990\ncount=3\n' >"$state/storms"
+unit failed failed start-limit-hit 1 0
+run rollback
+check rc 0 "$rc"; check host active "$(active)"; end
+
+begin 'clean exits of an unconfirmed version below its count: started again'
+echo none >"$fake/broken"
+starts 1.5.0 1
+unit failed failed start-limit-hit 1 0
+run rollback
+check rc 0 "$rc"; unchanged; check host active "$(active)"; check records '' "$(records)"; end
+
+begin 'clean exits of an unconfirmed version at its count: rolled back'
+unit failed failed start-limit-hit 1 0
+run rollback
+check rc 0 "$rc"; rolled_back; end
+
+begin 'c10 the result is not the reason: exit-code below the count rolls back'
+starts 1.5.0 1
+run rollback
+check rc 0 "$rc"; rolled_back; end
+
+begin 'c01 the service manager still tries'
+starts 1.5.0 1
+unit activating auto-restart exit-code 1 101
+run rollback
+check rc 0 "$rc"; unchanged; check records '' "$(records)"; end
+
+for unit_state in 'failed failed' 'inactive dead' 'activating auto-restart'; do
+    begin "c14 unit is $unit_state"
+    # shellcheck disable=SC2086
+    unit $unit_state exit-code 1 101
+    run rollback
+    check rc 0 "$rc"; rolled_back; end
+done
+
+begin 'an active host is left alone'
+unit active running success 0 0
+run rollback
+check rc 0 "$rc"; unchanged; check records '' "$(records)"; end
+
+begin 'e8 c08 once means once: a finished record that is not settled'
+record 1 1.5.0 1.4.0 1 rolled-back yes
+run rollback
+check rc 3 "$rc"; unchanged; check records '1 ' "$(records)"; end
+
+begin 'e8 the handler fires again and again, nothing moves'
+record 1 1.5.0 1.4.0 3 failed yes
+for again in 1 2 3; do run rollback; done
+check rc 3 "$rc"; unchanged; check records '1 ' "$(records)"; end
+
+begin 'e11 the same version fails again after the mesh asked again: a new event'
+record 1 1.5.0 1.4.0 1 rolled-back yes
+printf 'format=1\nthrough=1\n' >"$state/rollbacks.settled"
+order 1.5.0 8
+run rollback
+check rc 0 "$rc"; rolled_back
+check records '1 2 ' "$(records)"; check attempt 8 "$(value "$state/rollbacks/2" attempt)"; end
+
+begin 'another version fails: rolled back too'
+record 1 1.5.0 1.4.0 1 rolled-back yes
+fake_package 1.6.0
+installed 1.6.0
+echo '1.5.0 1.6.0' >"$fake/broken"
+run rollback
+check rc 0 "$rc"; rolled_back
+check 'from, attempt' '1.6.0 0' "$(value "$state/rollbacks/2" from) $(value "$state/rollbacks/2" attempt)"; end
+
+begin 'an unfinished record allows a further try'
+record 4 1.5.0 1.4.0 1 begun no
+run rollback
+check rc 0 "$rc"; rolled_back; check records '4 ' "$(records)"
+check 'tries, words' '2 old words' "$(value "$state/rollbacks/4" tries) $(value "$state/rollbacks/4" log)"; end
+
+begin 'an unfinished record that is used up'
+record 4 1.5.0 1.4.0 3 begun no
+run rollback
+check rc 3 "$rc"; unchanged; check state failed "$(value "$state/rollbacks/4" state)"; end
+
+begin 'installed, cut before the start: finished'
+record 4 1.5.0 1.4.0 1 rolled-back no
+installed 1.4.0
+run rollback
+check rc 0 "$rc"; rolled_back; check started yes "$(value "$state/rollbacks/4" started)"; end
+
+begin 'known-good is back and does not start: the machine'
+echo '1.4.0 1.5.0' >"$fake/broken"
+run rollback
+check rc 3 "$rc"; check version 1.4.0 "$(files_version)"
+check 'state, reason' 'failed start' "$(value "$state/rollbacks/1" state) $(value "$state/rollbacks/1" reason)"; end
+
+begin 'c14 a start that fails twice is tried a third time'
+echo 2 >"$fake/dead-start"
+run rollback
+check rc 0 "$rc"; rolled_back; end
+
+begin 'c52 a foreign lock is waited for'
+: >"$fake/locked"; echo 5 >"$fake/lock-sleeps"
+run rollback
+check rc 0 "$rc"; rolled_back; end
+
+begin 'c52 a lock that stays: later, and three tries in all'
+: >"$fake/locked"
+run rollback; check 'first' 75 "$rc"; check reason 'begun lock' "$(value "$state/rollbacks/1" state) $(value "$state/rollbacks/1" reason)"
+run rollback; check 'second' 75 "$rc"
+run rollback; check 'third' 3 "$rc"
+check reason 'failed lock' "$(value "$state/rollbacks/1" state) $(value "$state/rollbacks/1" reason)"
+check records '1 ' "$(records)"; end
+
+for fail in '2 cannot copy: No space left on device=disk' '2 parsing file /var/lib/dpkg/status=database' '1 subprocess returned error=package' '124 =timeout'; do
+    begin "c19 the cause is named: ${fail#*=}"
+    echo "${fail%=*}" >"$fake/dpkg-fails"
+    run rollback
+    check rc 75 "$rc"; check reason "${fail#*=}" "$(value "$state/rollbacks/1" reason)"; end
+done
+
+for db in 'install reinstreq half-installed 1.4.0' 'install ok unpacked 1.5.0' 'install ok half-configured 1.5.0' 'install ok triggers-pending 1.5.0'; do
+    begin "c61 interrupted: $db"
+    echo "$db" >"$fake/db"
+    case $db in *half-installed*) rm -f "$root/usr/bin/nox-mesh-host" ;; esac
+    run rollback
+    check rc 0 "$rc"; rolled_back; check_log repaired '--force-confdef --force-confold --configure --pending'; end
+done
+
+begin 'c61 e9 binary gone and files look like known-good'
+installed 1.4.0
+rm -f "$root/usr/bin/nox-mesh-host"
+echo 'install reinstreq half-installed 1.4.0' >"$fake/db"
+run rollback
+check rc 0 "$rc"; rolled_back; check from 1.5.0 "$(value "$state/rollbacks/1" from)"; end
+
+begin 'c61 only the configuration was missing'
+installed 1.4.0
+echo 'install ok unpacked 1.4.0' >"$fake/db"
+run rollback
+check rc 0 "$rc"; rolled_back; check records '' "$(records)"; end
+
+begin 'a damaged binary of known-good is put back'
+installed 1.4.0
+echo '??5??????   /usr/bin/nox-mesh-host' >"$fake/verify"
+rm -f "$state/order"
+run rollback
+check rc 0 "$rc"; rolled_back; check from unknown "$(value "$state/rollbacks/1" from)"; end
+
+begin 'a person'"'"'s hold does not stop a rollback and stays'
+echo 'hold ok installed 1.5.0' >"$fake/db"
+run rollback
+check rc 0 "$rc"; check database 'hold ok installed 1.4.0' "$(cat "$fake/db")"; check host active "$(active)"; end
+
+begin 'c58 no retained package: the cache'
+rm -f "$state"/packages/*1.4.0*
+printf 'Package: nox-mesh-host\nVersion: 1.4.0\nArchitecture: amd64\n' >"$root/var/cache/apt/archives/nox-mesh-host_1.4.0_amd64.deb"
+run rollback
+check rc 0 "$rc"; rolled_back; check_no_log 'no apt' apt-get; end
+
+begin 'c57 no cache either: the repository'
+rm -f "$state"/packages/*1.4.0*
+echo 1.4.0 >"$fake/repository"
+run rollback
+check rc 0 "$rc"; rolled_back; end
+
+for damage in hash-differs other-name two-words option not-hex other-version; do
+    begin "a retained package that is not right is not used: $damage"
+    p=$state/packages/nox-mesh-host_1.4.0_amd64.deb
+    case $damage in
+        hash-differs) echo x >>"$p" ;;
+        other-name) sed 's/1.4.0/1.5.0/' "$p.sha256" >"$p.x"; mv "$p.x" "$p.sha256" ;;
+        two-words) echo "$(cat "$p.sha256") /etc/passwd" >"$p.sha256" ;;
+        option) echo '--ignore-missing x' >"$p.sha256" ;;
+        not-hex) printf '%064d;  x\n' 0 >"$p.sha256" ;;
+        other-version) sed -i 's/1.4.0/1.3.0/' "$p"; (cd "$state/packages" && sha256sum "${p##*/}" >"$p.sha256") ;;
+    esac
+    run rollback
+    check rc 75 "$rc"; unchanged_files=$(files_version); check version 1.5.0 "$unchanged_files"
+    check_no_log 'not installed' ' --install'
+    check reason unavailable "$(value "$state/rollbacks/1" reason)"; end
+done
+
+begin 'hostile order and environment stay words'
+printf 'format=1\nversion=1.5.0\nrollout=$(touch %s/fake/owned);x\nattempt=--force\n' "$root" >"$state/order"
+printf 'evil\001\033[31m `touch owned` $(reboot)\nlog=forged\n' >"$fake/journal"
+MONITOR_SERVICE_RESULT='x; touch owned' MONITOR_EXIT_CODE='$(y)' MONITOR_EXIT_STATUS='a
+state=failed'
+export MONITOR_SERVICE_RESULT MONITOR_EXIT_CODE MONITOR_EXIT_STATUS
+run rollback
+unset MONITOR_SERVICE_RESULT MONITOR_EXIT_CODE MONITOR_EXIT_STATUS
+check rc 0 "$rc"; rolled_back
+r=$state/rollbacks/1
+check 'nothing ran' no "$([ -e "$fake/owned" ] && echo yes || echo no)"
+check attempt 0 "$(value "$r" attempt)"
+check 'control characters' 'evil??[31m `touch owned` $(reboot)' "$(value "$r" log)"
+check 'one state line' 1 "$(grep -c '^state=' "$r")"
+check 'forged lines stay log lines' 1 "$(grep -c '^log=log=forged' "$r")"; end
+
+begin 'the journal is long: 40 lines of 400 bytes at most'
+awk 'BEGIN { for (i = 0; i < 100; i++) { s = i; while (length(s) < 900) s = s "x"; print s } }' >"$fake/journal"
+run rollback
+check lines 40 "$(grep -c '^log=' "$state/rollbacks/1")"
+check longest 404 "$(awk 'length > m { m = length } END { print m }' "$state/rollbacks/1")"; end
+
+begin 'no journal: rolled back all the same'
+: >"$fake/journal-fails"
+run rollback
+check rc 0 "$rc"; rolled_back; end
+
+begin 'no evidence script, no lock script: rolled back all the same'
+rm -f "$lib/evidence" "$lib/lock"
+run rollback
+check rc 0 "$rc"; rolled_back; end
+
+begin 'nobody owns the host'
+rm -f "$fake/db"
+run rollback
+check rc 3 "$rc"; unchanged; end
+
+begin 'evidence: last-exit on a systemd without MONITOR variables'
+printf 'format=1\nversion=1.5.0\nresult=watchdog\ncode=dumped\nstatus=ABRT\nboot_id=x\n' >"$state/last-exit"
+run rollback
+r=$state/rollbacks/1
+check evidence 'watchdog dumped ABRT' "$(value "$r" result) $(value "$r" code) $(value "$r" status)"; end
+
+begin 'evidence: not the guard'"'"'s own refusal'
+printf 'format=1\nversion=1.5.0\nresult=timeout\ncode=killed\nstatus=TERM\nboot_id=x\n' >"$state/last-exit"
+sed -i 's/refused=0/refused=1/' "$state/starts"
+MONITOR_SERVICE_RESULT=exit-code MONITOR_EXIT_CODE=exited MONITOR_EXIT_STATUS=1
+export MONITOR_SERVICE_RESULT MONITOR_EXIT_CODE MONITOR_EXIT_STATUS
+run rollback
+unset MONITOR_SERVICE_RESULT MONITOR_EXIT_CODE MONITOR_EXIT_STATUS
+check evidence 'timeout' "$(value "$state/rollbacks/1" result)"; end
+
+begin 'a second run says that the first one runs'
+mkdir -p "$root/proc/4242"
+echo '4242 (rollback) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 777 20' >"$root/proc/4242/stat"
+printf 'format=1\npid=4242\nstart=777\nboot_id=11111111-1111-1111-1111-111111111111\n' >"$state/rollback.lock"
+run rollback
+check rc 0 "$rc"; unchanged; check_has 'says so' 'already running' "$said"
+check 'lock kept' yes "$([ -f "$state/rollback.lock" ] && echo yes || echo no)"; end
+
+for owner in 'pid=4242 start=778' 'pid=4243 start=777' 'pid=;rm start=x' 'pid= start='; do
+    begin "the lock of a dead owner is taken over: $owner"
+    mkdir -p "$root/proc/4242"
+    echo '4242 (roll) back) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 777 20' >"$root/proc/4242/stat"
+    printf 'format=1\n%s\n%s\nboot_id=11111111-1111-1111-1111-111111111111\n' "${owner% *}" "${owner#* }" >"$state/rollback.lock"
+    run rollback
+    check rc 0 "$rc"; rolled_back; check 'no lock left' '' "$(ls "$state" | grep 'rollback.lock')"; end
+done
+
+begin 'the lock of another boot is taken over'
+mkdir -p "$root/proc/4242"
+echo '4242 (rollback) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 777 20' >"$root/proc/4242/stat"
+printf 'format=1\npid=4242\nstart=777\nboot_id=another\n' >"$state/rollback.lock"
+run rollback
+check rc 0 "$rc"; rolled_back; end
+
+report
