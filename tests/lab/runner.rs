@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::base::Base;
 use crate::enclosure;
+use crate::hosts::Host;
 use crate::queue::Queue;
 use crate::room::Lab;
 use crate::scenarios::{self, Case};
@@ -130,6 +131,8 @@ struct Ground {
 impl Ground {
     fn prepare(cases: &[Case]) -> Result<Ground, Failure> {
         let wanted: BTreeSet<Base> = cases.iter().map(Case::base).collect();
+        let hosts: BTreeSet<Host> = cases.iter().flat_map(|case| case.hosts().iter().copied()).collect();
+        hosts.into_iter().try_for_each(|host| host.build().map(|_| ()))?;
         let obtained = wanted.into_iter().map(|base| (base, base.obtain().map_err(|e| e.to_string())));
         Ok(Ground { bases: obtained.collect(), id: enclosure::new_id()?, count: AtomicUsize::new(0) })
     }
