@@ -3,11 +3,8 @@
 //! One with several nodes and real hosts says so, for the runner to make room and build them first:
 //!
 //! ```ignore
-//! Scenario {
-//!     hosts: &[Host::good("1.0.0"), Host::broken("1.1.0", "panic-in-reconcile")],
-//!     nodes: 3,
-//!     ..s("rollout-stops", BOOKWORM, 300, rollout::stops)
-//! }
+//! const TWO: &[Host] = &[Host::good("1.0.0"), Host::broken("1.1.0", "panic-in-reconcile")];
+//! Scenario { hosts: TWO, nodes: 3, ..s("rollout-stops", BOOKWORM, 300, rollout::stops) }
 //! ```
 
 mod broken;
