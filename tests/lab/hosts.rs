@@ -68,6 +68,13 @@ impl Host {
         if !command.status()?.success() {
             return fail(format!("the host {} could not be built", self.version));
         }
+        // Those of an older source are of no use to anybody.
+        let kind = format!("{}-{}-", self.version, self.fault.unwrap_or("good"));
+        for entry in fs::read_dir(place.parent().unwrap_or(target))?.flatten() {
+            if entry.file_name().to_string_lossy().starts_with(&kind) {
+                fs::remove_file(entry.path())?;
+            }
+        }
         let part = place.with_extension("part");
         fs::copy(target.join(TARGET).join("lab/nox-mesh-host"), &part)?;
         Ok(fs::rename(part, place)?)

@@ -11,6 +11,7 @@ mod broken;
 mod machine;
 mod no_rollback;
 mod power;
+mod stubborn;
 mod units;
 mod upgrade;
 
@@ -67,6 +68,11 @@ fn scenarios() -> Vec<Scenario> {
         s("upgrade-clean-exit", ALL, 120, upgrade::clean_exit),
         s("upgrade-on-failure-stays-dead", BOOKWORM, 120, upgrade::clean_exit_on_failure),
         s("upgrade-ordered", ALL, 120, upgrade::ordered),
+        s("stubborn-reloads", BOOKWORM, 120, stubborn::e06_reloads),
+        s("stubborn-reboot-loop", ALL, 120, stubborn::reboot_loop),
+        s("stubborn-same-again", BOOKWORM, 120, stubborn::again),
+        s("stubborn-held", BOOKWORM, 120, stubborn::held),
+        s("stubborn-lock", BOOKWORM, 120, stubborn::c52_lock),
         s("power-mid-rollback", BOOKWORM, 300, power::mid_rollback),
     ]
 }
