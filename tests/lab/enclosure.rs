@@ -124,17 +124,15 @@ pub fn remove_cgroup(folder: &Path) {
     let _ = fs::remove_dir(folder);
 }
 
-/// Whether a lab can run here at all: what is missing, else nothing.
-pub fn missing() -> Result<(), String> {
-    if !rustix::process::geteuid().is_root() {
-        return Err("it needs root".into());
-    }
-    for tool in ["setpriv", "unshare", "nsenter", "ip", "systemd-nspawn", "musl-gcc", "dpkg-deb"] {
-        if !on_path(tool) {
-            return Err(format!("{tool} is missing (make lab-tools)"));
-        }
-    }
-    Ok(())
+/// Whether this user may run a lab at all.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// A tool that is not there, if any.
+pub fn missing_tool() -> Option<&'static str> {
+    let tools = ["setpriv", "unshare", "nsenter", "ip", "systemd-nspawn", "dpkg-deb", "musl-gcc"];
+    tools.into_iter().chain(["aarch64-linux-gnu-gcc"]).find(|tool| !on_path(tool))
 }
 
 fn on_path(tool: &str) -> bool {

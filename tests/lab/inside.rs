@@ -105,7 +105,6 @@ impl Node {
         Ok(self.show(unit, &[name])?.remove(name).unwrap_or_default())
     }
 
-    #[allow(dead_code)] // for the scenarios with a real host
     /// Whether a unit is active.
     pub fn is_active(&self, unit: &str) -> Result<bool, Failure> {
         Ok(self.property(unit, "ActiveState")? == "active")

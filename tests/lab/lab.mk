@@ -1,30 +1,32 @@
 # The lab: real nodes on this machine. Included by the top-level Makefile.
 #
-#   make lab             every scenario (root; makes what is missing of the bases, about 25 s each, once)
-#   make lab NAME=units  the scenarios with `units` in their name
-#   make lab-bases       only the base systems
-#   make lab-tools       what the lab needs from Debian
+#   make test-lab             every scenario (root; makes the base systems that are missing, 25 s each, once)
+#   make test-lab NAME=units  the scenarios with `units` in their name
+#   make lab-bases            only the base systems
+#   make tools                the tools that tests and lab need, from Debian
 
-.PHONY: lab lab-tools lab-bases
+.PHONY: test-lab lab-bases tools
 
-LAB_PACKAGES = mmdebstrap debian-archive-keyring systemd-container iproute2 util-linux musl-tools \
-	gcc-aarch64-linux-gnu shellcheck busybox mksh yash
+CARGO ?= cargo
+LAB_PACKAGES = mmdebstrap debian-archive-keyring systemd-container iproute2 util-linux file gcc libc6-dev \
+	musl-tools gcc-aarch64-linux-gnu shellcheck busybox mksh yash
 
-lab:
-	cargo test --features mesh --test lab -- $(NAME)
+test-lab: ## real machines: boot, break, power cut (needs root)
+	$(CARGO) test --locked --features mesh --test lab -- $(NAME)
 
-lab-bases:
+lab-bases: ## the base systems that the lab's machines boot from
 	@tests/lab/bases
 
 # Asks apt only for what is missing, and refreshes its lists only when it does not know a package.
-lab-tools:
+tools: ## install what is missing of the tools (as root; else say what is missing)
 	@missing=; for p in $(LAB_PACKAGES); do \
-	    dpkg-query -W -f '$${db:Status-Status}\n' $$p 2>/dev/null | grep -qx installed || missing="$$missing $$p"; \
+	    dpkg-query -W -f '$${db:Status-Status}\n' $$p 2>/dev/null | grep -qx installed || \
+	        missing="$$missing $$p"; \
 	done; \
-	if [ -z "$$missing" ]; then echo "lab-tools: all there"; exit 0; fi; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
 	if [ "$$(id -u)" != 0 ]; then \
-	    echo "lab-tools: missing:$$missing"; \
-	    echo "lab-tools: as root: apt-get install --no-install-recommends$$missing"; exit 1; \
+	    echo "tools: missing, and only root can install them. As root:"; \
+	    echo "tools: apt-get install --no-install-recommends$$missing"; exit 0; \
 	fi; \
 	for p in $$missing; do \
 	    apt-cache policy $$p | grep -q 'Candidate: [0-9]' || { apt-get update && break; }; \

@@ -24,6 +24,12 @@
 //! }
 //! ```
 //!
+//! The rest of the interface: `lab.nodes(name, count, base)` boots several side by side; `node.reboot()`,
+//! `node.cut_link()`, `node.restore_link()`, `node.sh(line)`, `node.read/write(path)` (on or off),
+//! `node.journal(unit)`, `node.show(unit, names)`, `node.rollbacks()`, `node.memory_kib()`; `lab.mesh()` with
+//! `start`, `kill_9`, `restart`, `start_paused_at`, `wait_paused`, `cli`, `join`, `wait_node`, `report`;
+//! `lab.host_package(Host::broken("1.1.0", "panic-in-reconcile"))` for a real host, named in its line too.
+//!
 //! Each scenario runs in mount, network and process namespaces of its own (`enclosure.rs`), so two may run
 //! at once, none can leave anything behind, and the end of this process ends them all, `kill -9` included.
 //! Owns nothing outside its target folder and the cache of bases. Never used by the product.
@@ -35,6 +41,8 @@ mod base;
 mod command;
 mod enclosure;
 mod facts;
+mod fleet;
+mod hosts;
 mod inside;
 #[allow(dead_code)] // for the scenarios with a real host
 mod mesh;

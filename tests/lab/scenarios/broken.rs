@@ -98,10 +98,10 @@ fn recovers(lab: &Lab, base: Base, kind: Kind, limit: Duration) -> Result<Record
     node.wait_until("the record is complete", secs(10), || {
         Ok(node.rollbacks().last().is_some_and(|r| r.get("state") == "rolled-back"))
     })?;
-    let mut records = node.rollbacks();
-    check(records.len() == 1, || format!("not one record but {}", records.len()))?;
     check(node.known_good() == OLD, || format!("known-good is now {}", node.known_good()))?;
     stays("1.0.0 runs", secs(4), || node.runs(OLD))?;
+    let mut records = node.rollbacks();
+    check(records.len() == 1, || format!("not one record but {}", records.len()))?;
     let Some(record) = records.pop() else {
         return Err(Failure::new("no record"));
     };

@@ -1,15 +1,24 @@
 //! The registry of scenarios. A new one is a function and a line here.
+//!
+//! One with several nodes and real hosts says so, for the runner to make room and build them first:
+//!
+//! ```ignore
+//! const TWO: &[Host] = &[Host::good("1.0.0"), Host::broken("1.1.0", "panic-in-reconcile")];
+//! Scenario { hosts: TWO, nodes: 3, ..s("rollout-stops", BOOKWORM, 300, rollout::stops) }
+//! ```
 
 mod broken;
 mod machine;
 mod no_rollback;
 mod power;
+mod stubborn;
 mod units;
 mod upgrade;
 
 use std::time::Duration;
 
 use crate::base::Base;
+use crate::hosts::Host;
 use crate::room::Lab;
 use crate::wait::{Done, secs};
 
@@ -18,6 +27,8 @@ use crate::wait::{Done, secs};
 struct Scenario {
     name: &'static str,
     bases: &'static [Base],
+    /// The real hosts that it installs, to be built before it starts.
+    hosts: &'static [Host],
     /// How many nodes it boots: the runner keeps the sum of those that run side by side in bounds.
     nodes: usize,
     /// When the runner gives up on it. Its own waits should fail first, because they say what for.
@@ -33,7 +44,7 @@ const BOOKWORM: &[Base] = &[Base::Bookworm];
 
 fn scenarios() -> Vec<Scenario> {
     // One node, unless `nodes` says otherwise.
-    let s = |name, bases, limit, run| Scenario { name, bases, nodes: 1, limit: secs(limit), run };
+    let s = |name, bases, limit, run| Scenario { name, bases, hosts: &[], nodes: 1, limit: secs(limit), run };
     let nodes = |nodes, scenario| Scenario { nodes, ..scenario };
     vec![
         nodes(2, s("machine-boots", ALL, 120, machine::boots)),
@@ -57,6 +68,11 @@ fn scenarios() -> Vec<Scenario> {
         s("upgrade-clean-exit", ALL, 120, upgrade::clean_exit),
         s("upgrade-on-failure-stays-dead", BOOKWORM, 120, upgrade::clean_exit_on_failure),
         s("upgrade-ordered", ALL, 120, upgrade::ordered),
+        s("stubborn-reloads", BOOKWORM, 120, stubborn::e06_reloads),
+        s("stubborn-reboot-loop", ALL, 120, stubborn::reboot_loop),
+        s("stubborn-same-again", BOOKWORM, 120, stubborn::again),
+        s("stubborn-held", BOOKWORM, 120, stubborn::held),
+        s("stubborn-lock", BOOKWORM, 120, stubborn::c52_lock),
         s("power-mid-rollback", BOOKWORM, 300, power::mid_rollback),
     ]
 }
@@ -90,6 +106,11 @@ impl Case {
     /// What it boots from.
     pub fn base(&self) -> Base {
         self.base
+    }
+
+    /// The real hosts that it installs.
+    pub fn hosts(&self) -> &'static [Host] {
+        self.scenario.hosts
     }
 
     /// How many nodes it boots.
