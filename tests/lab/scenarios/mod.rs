@@ -11,6 +11,7 @@ mod broken;
 mod machine;
 mod no_rollback;
 mod power;
+mod rollout;
 mod stubborn;
 mod units;
 mod upgrade;
@@ -73,6 +74,10 @@ fn scenarios() -> Vec<Scenario> {
         s("stubborn-same-again", BOOKWORM, 120, stubborn::again),
         s("stubborn-held", BOOKWORM, 120, stubborn::held),
         s("stubborn-lock", BOOKWORM, 120, stubborn::c52_lock),
+        Scenario {
+            hosts: &[rollout::OLD, rollout::GOOD, rollout::PANICS],
+            ..nodes(3, s("rollout-story", BOOKWORM, 300, rollout::story))
+        },
         s("power-mid-rollback", BOOKWORM, 300, power::mid_rollback),
     ]
 }
