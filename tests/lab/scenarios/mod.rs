@@ -43,10 +43,17 @@ pub const HELD: &str = "machine-hold";
 const ALL: &[Base] = &Base::ALL;
 const BOOKWORM: &[Base] = &[Base::Bookworm];
 
+const ONE: &[Host] = &[rollout::OLD];
+const TWO: &[Host] = &[rollout::OLD, rollout::GOOD];
+const EXITS: &[Host] = &[rollout::OLD, rollout::EXITS];
+const HANGS: &[Host] = &[rollout::OLD, rollout::HANGS];
+const STORY: &[Host] = &[rollout::OLD, rollout::GOOD, rollout::PANICS, rollout::NEXT];
+
 fn scenarios() -> Vec<Scenario> {
     // One node, unless `nodes` says otherwise.
     let s = |name, bases, limit, run| Scenario { name, bases, hosts: &[], nodes: 1, limit: secs(limit), run };
     let nodes = |nodes, scenario| Scenario { nodes, ..scenario };
+    let hosts = |hosts, scenario| Scenario { hosts, ..scenario };
     vec![
         nodes(2, s("machine-boots", ALL, 120, machine::boots)),
         s("machine-power", BOOKWORM, 120, machine::power),
@@ -74,10 +81,13 @@ fn scenarios() -> Vec<Scenario> {
         s("stubborn-same-again", BOOKWORM, 120, stubborn::again),
         s("stubborn-held", BOOKWORM, 120, stubborn::held),
         s("stubborn-lock", BOOKWORM, 120, stubborn::c52_lock),
-        Scenario {
-            hosts: &[rollout::OLD, rollout::GOOD, rollout::PANICS],
-            ..nodes(3, s("rollout-story", BOOKWORM, 300, rollout::story))
-        },
+        hosts(STORY, nodes(3, s("e11-rollout-story", ALL, 300, rollout::e11_story))),
+        hosts(EXITS, nodes(2, s("rollout-exits", BOOKWORM, 200, rollout::exits))),
+        hosts(HANGS, nodes(2, s("rollout-hangs", BOOKWORM, 240, rollout::hangs))),
+        hosts(ONE, s("rollout-by-hand", BOOKWORM, 200, rollout::by_hand)),
+        hosts(ONE, nodes(2, s("rollout-preflight", BOOKWORM, 240, rollout::preflight))),
+        hosts(TWO, s("rollout-arms-itself", BOOKWORM, 120, rollout::arms_itself)),
+        hosts(ONE, s("rollout-host-itself", ALL, 120, rollout::the_host_itself)),
         s("power-mid-rollback", BOOKWORM, 300, power::mid_rollback),
     ]
 }
