@@ -1,1 +1,5 @@
-fn main() {}
+//! The node's program; everything is in the library.
+
+fn main() -> std::process::ExitCode {
+    nox_mesh::host::main()
+}

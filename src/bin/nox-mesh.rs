@@ -1,1 +1,5 @@
-fn main() {}
+//! The mesh's program: `nox-mesh serve` and the operator's commands.
+
+fn main() -> std::process::ExitCode {
+    nox_mesh::mesh::main()
+}

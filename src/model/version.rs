@@ -35,6 +35,13 @@ impl fmt::Display for NotAVersion {
 
 impl std::error::Error for NotAVersion {}
 
+impl Version {
+    /// `0.0.0`, below every release.
+    pub fn zero() -> Self {
+        Version { numbers: [0; 3], suffix: String::new() }
+    }
+}
+
 impl FromStr for Version {
     type Err = NotAVersion;
 

@@ -81,11 +81,21 @@ pub fn base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
+/// The bytes of a base64 text with padding; `None` if it is none.
+pub fn unbase64(text: &str) -> Option<Vec<u8>> {
+    STANDARD.decode(text).ok()
+}
+
 /// `N` random bytes.
 pub fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0u8; N];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| io::Error::other("the system gives no random bytes"))?;
+    fill_random(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Fills a buffer with random bytes.
+pub fn fill_random(bytes: &mut [u8]) -> io::Result<()> {
+    SystemRandom::new().fill(bytes).map_err(|_| io::Error::other("the system gives no random bytes"))
 }
 
 /// 256 random bits as base64url without padding: a credential or a token.

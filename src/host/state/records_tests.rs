@@ -1,0 +1,107 @@
+//! Each file is read as it is written; the scripts' files are read as the scripts write them.
+
+use super::super::tests::{scratch, write};
+use super::*;
+
+fn v(text: &str) -> Version {
+    text.parse().unwrap()
+}
+
+#[test]
+fn c32_the_records_of_the_script_are_read_as_it_writes_them() {
+    let state = scratch("records");
+    write(
+        &state,
+        "rollbacks/2",
+        b"format=1\nid=2\nfrom=1.5.0\nto=1.4.0\nattempt=3\nrollout=r-1\nboot_id=b-1\nbegun=1\ntries=1\n\
+          state=rolled-back\nreason=none\nstarted=yes\nresult=exit-code\ncode=exited\nstatus=1\nlog=one\nlog=two\n",
+    );
+    write(&state, "rollbacks/10", b"format=1\nid=10\nfrom=unknown\nto=1.4.0\nstate=begun\nreason=disk\n");
+    write(&state, "rollbacks/11", b"\0\0\0\0");
+    write(&state, "rollbacks/.12.new", b"half");
+    let records = state.rollbacks();
+    let ids: Vec<u64> = records.iter().map(|record| record.id).collect();
+    assert_eq!(ids, [2, 10]);
+    let report = &records[0].report;
+    assert_eq!(
+        (report.outcome.as_str(), report.reason.as_str(), report.attempt),
+        ("rolled-back", "exit-code", 3)
+    );
+    assert_eq!(report.log, ["one", "two"]);
+    assert!(records[0].ended && !records[1].ended);
+    assert_eq!((records[1].from.as_ref(), records[1].report.outcome.as_str()), (None, "failed"));
+    assert!(state.exists("rollbacks/11.damaged"));
+}
+
+#[test]
+fn results_of_the_install_script() {
+    let state = scratch("results");
+    assert_eq!(state.outcome(), None);
+    let head = "format=1\nversion=1.5.0\nattempt=3\n";
+    write(
+        &state,
+        "result",
+        format!("{head}status=installed\nclass=none\nreason=none\nexit=0\ndetail=x\n").as_bytes(),
+    );
+    assert_eq!(state.outcome(), Some(Outcome { attempt: 3, version: Some(v("1.5.0")), failure: None }));
+    write(
+        &state,
+        "result",
+        format!("{head}status=failed\nclass=machine\nreason=disk\nexit=1\ndetail=full\n").as_bytes(),
+    );
+    let failure = state.outcome().unwrap().failure.unwrap();
+    assert_eq!((failure.class, failure.reason), (Class::Machine, Reason::Disk));
+    write(&state, "result", format!("{head}status=failed\nreason=later\n").as_bytes());
+    assert_eq!(state.outcome().unwrap().failure.unwrap().reason, Reason::State);
+}
+
+#[test]
+fn own_files_round_trip() {
+    let state = scratch("own");
+    let failure = Failure { class: Class::Release, reason: Reason::Package, detail: "a b".into() };
+    for progress in [Progress::Begun(2), Progress::Installed, Progress::Reached, Progress::Failed(failure)] {
+        let attempted =
+            Attempted { version: v("1.5.0"), attempt: 3, rollout: "r-1".parse().unwrap(), state: progress };
+        state.store_attempted(&attempted).unwrap();
+        assert_eq!(state.attempted(), Some(attempted));
+    }
+    let mark = Mark { generation: 7, version: v("1.4.0"), unfinished: 1 };
+    state.store_mark(&mark).unwrap();
+    assert_eq!(state.mark(), Some(mark.clone()));
+    state.store_quarantined(&mark).unwrap();
+    assert_eq!(state.quarantined(), Some((7, v("1.4.0"))));
+    let mut refused = Refused::default();
+    refused.restore(v("1.5.0"), Entry { attempt: 3, reason: "watchdog, twice".into() });
+    refused.restore(v("1.6.0~rc1"), Entry { attempt: 0, reason: String::new() });
+    state.store_refused(&refused, 9).unwrap();
+    assert_eq!(state.refused(), (refused, 9));
+    let ids: BTreeSet<u64> = (1..=100).collect();
+    state.store_acknowledged(&ids).unwrap();
+    assert!(state.acknowledged().contains(&100) && state.acknowledged().len() == 64);
+    state.store_settled(4).unwrap();
+    assert_eq!(state.settled(), 4);
+}
+
+#[test]
+fn the_order_is_what_the_install_script_reads() {
+    let state = scratch("order");
+    state
+        .store_order(&Order {
+            version: v("1.5.0"),
+            rollout: "r-1".parse().unwrap(),
+            attempt: 3,
+            package: "nox-mesh-host_1.5.0_amd64.deb".into(),
+            sha256: "00".repeat(32).parse().unwrap(),
+            boot_id: "b-1".parse().unwrap(),
+        })
+        .unwrap();
+    let text = String::from_utf8(state.bytes("order", 1000).unwrap()).unwrap();
+    let zeros = "0".repeat(64);
+    assert_eq!(
+        text,
+        format!(
+            "format=1\nversion=1.5.0\nrollout=r-1\nattempt=3\npackage=nox-mesh-host_1.5.0_amd64.deb\n\
+             sha256={zeros}\nboot_id=b-1\n"
+        )
+    );
+}

@@ -1,0 +1,117 @@
+//! What the doors of the mesh share: the registry, what is heard, the keys, and the settings of `serve`.
+//!
+//! Made once by `serve`; held by the link, the operator API and the delivery driver. Owns nothing else.
+
+use super::ca::Ca;
+use super::delivery::State;
+use super::driver;
+use super::engine::Store;
+use super::fault::Fault;
+use super::hear::Hearing;
+use super::registry::Registry;
+use crate::model::{Attempt, RolloutId};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::sync::{Mutex, Notify, watch};
+
+/// See the module.
+pub struct Mesh {
+    /// Nodes, tokens, packages, declarations.
+    pub registry: Registry,
+    /// What was heard of the nodes.
+    pub hearing: Hearing,
+    /// Certificates and the declaration key.
+    pub ca: Ca,
+    /// `https://HOST:PORT` as nodes are told.
+    pub advertise: String,
+    /// The interval that nodes are told, in milliseconds.
+    pub heartbeat_ms: u64,
+    /// One at a time changes rollouts and acts on them: an action that was decided before a stop is
+    /// never carried out after it.
+    pub turn: Mutex<()>,
+    /// Every rollout by its attempt, and where it stands: what the driver's clock looks at.
+    pub index: std::sync::Mutex<BTreeMap<Attempt, (RolloutId, State)>>,
+    /// Rings when delivery should look at once.
+    pub bell: Notify,
+    /// Where tests make the process stand still.
+    pub pause: Pause,
+    /// Turns true when the process is asked to end.
+    pub stopping: watch::Receiver<bool>,
+}
+
+impl Mesh {
+    /// Reads the store and puts the parts together; a new epoch of listening begins.
+    pub async fn open(
+        store: Store,
+        ca: Ca,
+        told: Told,
+        pause: Pause,
+        stopping: watch::Receiver<bool>,
+    ) -> Result<Self, Fault> {
+        let known = driver::known(&store).await?;
+        let hearing = Hearing::open(&store, known.latest).await?;
+        Ok(Mesh {
+            registry: Registry::open(store).await?,
+            hearing,
+            ca,
+            advertise: told.advertise,
+            heartbeat_ms: told.heartbeat_ms,
+            turn: Mutex::new(()),
+            index: std::sync::Mutex::new(known.index),
+            bell: Notify::new(),
+            pause,
+            stopping,
+        })
+    }
+}
+
+/// What nodes are told.
+pub struct Told {
+    /// `https://HOST:PORT`.
+    pub advertise: String,
+    /// The interval of heartbeats, in milliseconds.
+    pub heartbeat_ms: u64,
+}
+
+/// A named point at which a test wants to kill the process.
+#[derive(Default)]
+pub struct Pause {
+    at: Option<PausePoint>,
+    mark: PathBuf,
+}
+
+/// The points, in the order in which a step passes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum PausePoint {
+    /// A rollout was stored; nothing of what it orders was done.
+    RolloutStored,
+    /// An order is about to be put into a declaration.
+    OrderBeforePut,
+    /// An order was put into a declaration.
+    OrderAfterPut,
+    /// A claim was stored; the node has no answer.
+    ClaimStored,
+    /// A stop was stored; no order was withdrawn.
+    StopStored,
+}
+
+impl Pause {
+    /// Stands still at `at`, after writing the file `mark`.
+    pub fn new(at: Option<PausePoint>, mark: PathBuf) -> Self {
+        Pause { at, mark }
+    }
+
+    /// Passed by the code that reaches a point.
+    pub async fn reach(&self, point: PausePoint) -> io::Result<()> {
+        if self.at == Some(point) {
+            crate::sys::durable::replace(&self.mark, format!("{point:?}\n").as_bytes(), 0o600)?;
+            log::warn!("standing still at {point:?}, as --pause-at says: kill this process");
+            loop {
+                tokio::time::sleep(Duration::from_secs(3600)).await;
+            }
+        }
+        Ok(())
+    }
+}

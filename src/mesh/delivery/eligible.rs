@@ -1,0 +1,98 @@
+//! Who can be told, and why the others cannot.
+
+use super::clock::Look;
+use super::state::Rollout;
+use super::view::NodeView;
+use crate::model::NodeId;
+use std::fmt;
+
+/// Why a node is not told. Displays as a sentence for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotEligible {
+    /// It was taken out of the fleet.
+    Gone,
+    /// It runs the version already.
+    AlreadyThere,
+    /// It has never been heard.
+    NeverHeard,
+    /// It refuses the version; the node's reason.
+    Refuses(String),
+    /// The store has no package for this architecture and format.
+    NoPackage(String),
+    /// It said goodbye; the reason.
+    Offline(String),
+    /// It has not been heard recently.
+    NotHeard,
+    /// No rollback could follow; the node's reason.
+    Unarmed(String),
+    /// A newer attempt of another rollout stands in its declaration.
+    OtherOrder(String),
+}
+
+impl fmt::Display for NotEligible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotEligible::Gone => f.write_str("no longer in the fleet"),
+            NotEligible::AlreadyThere => f.write_str("already there"),
+            NotEligible::NeverHeard => f.write_str("never heard"),
+            NotEligible::Refuses(reason) => write!(f, "refuses it: {reason}"),
+            NotEligible::NoPackage(what) => write!(f, "no package for {what}"),
+            NotEligible::Offline(reason) => write!(f, "offline: said goodbye ({reason})"),
+            NotEligible::NotHeard => f.write_str("offline: not heard recently"),
+            NotEligible::Unarmed(reason) => write!(f, "no rollback could follow: {reason}"),
+            NotEligible::OtherOrder(rollout) => write!(f, "has a newer order of rollout {rollout}"),
+        }
+    }
+}
+
+impl NotEligible {
+    /// Whether waiting alone may change it: the node may come back.
+    pub fn is_absence(&self) -> bool {
+        match self {
+            NotEligible::NeverHeard | NotEligible::Offline(_) | NotEligible::NotHeard => true,
+            NotEligible::Gone
+            | NotEligible::AlreadyThere
+            | NotEligible::Refuses(_)
+            | NotEligible::NoPackage(_)
+            | NotEligible::Unarmed(_)
+            | NotEligible::OtherOrder(_) => false,
+        }
+    }
+}
+
+/// Whether a node can be told now. Absence comes after what stays true when it is back, so that the list
+/// names the reason that lasts.
+pub fn eligible<'a>(rollout: &Rollout, look: &Look<'a>, id: &NodeId) -> Result<&'a NodeView, NotEligible> {
+    let node = look.view.nodes.get(id).ok_or(NotEligible::Gone)?;
+    let presence = &node.presence;
+    if presence.heard_at.is_none() {
+        return Err(NotEligible::NeverHeard);
+    }
+    if presence.version.as_ref() == Some(&rollout.version) {
+        return Err(NotEligible::AlreadyThere);
+    }
+    let version = rollout.version.to_string();
+    if let Some(refused) = presence.refused.iter().find(|r| r.version == version) {
+        return Err(NotEligible::Refuses(refused.reason.clone()));
+    }
+    if !node.has_package {
+        let facts = &node.facts;
+        return Err(NotEligible::NoPackage(format!("{} {}", facts.architecture, facts.package_format)));
+    }
+    if let Some(order) = &node.order
+        && order.attempt > rollout.attempt
+    {
+        return Err(NotEligible::OtherOrder(order.rollout.to_string()));
+    }
+    if let Some(reason) = &presence.goodbye {
+        return Err(NotEligible::Offline(reason.clone()));
+    }
+    if !look.is_there(node) {
+        return Err(NotEligible::NotHeard);
+    }
+    if !presence.armed && !rollout.plan.insist_unarmed {
+        let reason = presence.unarmed_because.clone().unwrap_or_else(|| "the node does not say why".into());
+        return Err(NotEligible::Unarmed(reason));
+    }
+    Ok(node)
+}

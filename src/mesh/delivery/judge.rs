@@ -1,0 +1,178 @@
+//! Whether the rollout goes on, holds, or stops.
+//!
+//! Figures are floors that err on the side of stopping, for fleets of any size, until the exact tests are
+//! here (delivery statistics):
+//!
+//! | where | what | stops at |
+//! |---|---|---|
+//! | canary | rolled back, or would not install, for the release's sake | 1 |
+//! | canary | silent past the window, or fallen after it confirmed | 1 |
+//! | canary | alive and not confirmed in time | 1 |
+//! | later | failures heard, counted over all later waves | [`FAILED_MAX`] |
+//! | later | failed, silent or machine's fault, in one wave or over all later waves | 2 and half of them |
+//! | any | no canary confirmed anywhere and none left to try | at once |
+
+use super::clock::Look;
+use super::state::{Fell, Member, Outcome, Rollout, State, StopKind, Wave};
+use crate::model::NodeId;
+use std::collections::BTreeSet;
+
+/// So many failures heard in later waves stop the rollout.
+pub const FAILED_MAX: usize = 2;
+
+/// What a node's outcome means for the release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weight {
+    /// Nothing final yet, or nothing to do with anybody.
+    None,
+    /// Confirmed, and still so.
+    Good,
+    /// A failure that was heard and that the release may be to blame for.
+    Failed(StopKind),
+    /// Silence.
+    Silent,
+    /// The machine or its surroundings.
+    Machine,
+}
+
+/// Weighs one member.
+pub fn weigh(member: &Member) -> Weight {
+    match &member.outcome {
+        Outcome::Confirmed => match &member.fell {
+            None => Weight::Good,
+            Some(Fell::Silent) => Weight::Silent,
+            Some(Fell::Version { .. }) => Weight::Failed(StopKind::NotConfirmed),
+        },
+        Outcome::RolledBack { machine: false } => Weight::Failed(StopKind::RolledBack),
+        Outcome::InstallFailed { machine: false, .. } => Weight::Failed(StopKind::InstallFailed),
+        Outcome::NotConfirmed if member.received.is_some() => Weight::Failed(StopKind::NotConfirmed),
+        Outcome::Silent => Weight::Silent,
+        Outcome::RolledBack { machine: true }
+        | Outcome::InstallFailed { machine: true, .. }
+        | Outcome::NotConfirmed
+        | Outcome::UnexpectedVersion { .. } => Weight::Machine,
+        Outcome::Pending
+        | Outcome::Told
+        | Outcome::Received
+        | Outcome::Starting
+        | Outcome::Deferring { .. }
+        | Outcome::Deferred { .. }
+        | Outcome::Withdrawn => Weight::None,
+    }
+}
+
+/// Nodes by weight.
+#[derive(Default)]
+struct Tally<'a> {
+    all: usize,
+    good: usize,
+    failed: Vec<(&'a NodeId, StopKind)>,
+    silent: Vec<&'a NodeId>,
+    machine: Vec<&'a NodeId>,
+}
+
+impl<'a> Tally<'a> {
+    fn of(rollout: &'a Rollout, wave: &'a Wave) -> Tally<'a> {
+        let mut tally = Tally::default();
+        tally.add(rollout, wave);
+        tally
+    }
+
+    fn add(&mut self, rollout: &'a Rollout, wave: &'a Wave) {
+        for (id, member) in rollout.wave_members(wave) {
+            self.all += 1;
+            match weigh(member) {
+                Weight::None => {}
+                Weight::Good => self.good += 1,
+                Weight::Failed(kind) => self.failed.push((id, kind)),
+                Weight::Silent => self.silent.push(id),
+                Weight::Machine => self.machine.push(id),
+            }
+        }
+    }
+
+    fn bad(&self) -> usize {
+        self.failed.len() + self.silent.len() + self.machine.len()
+    }
+
+    /// At least two, and at least half.
+    fn is_half_bad(&self) -> bool {
+        self.bad() >= 2 && 2 * self.bad() >= self.all
+    }
+
+    /// What most of the bad nodes say: failures heard weigh more than silence, silence more than machines.
+    fn kind(&self) -> StopKind {
+        if let Some((_, kind)) = self.failed.iter().min_by_key(|(_, kind)| *kind) {
+            *kind
+        } else if self.silent.is_empty() {
+            StopKind::InstallFailed
+        } else {
+            StopKind::Silence
+        }
+    }
+
+    fn nodes(&self) -> BTreeSet<NodeId> {
+        let failed = self.failed.iter().map(|(id, _)| *id);
+        failed.chain(self.silent.iter().copied()).chain(self.machine.iter().copied()).cloned().collect()
+    }
+}
+
+/// Whether to stop now, and about which nodes. A complete rollout is not judged any more: the failure of
+/// a node that catches up is reported and reopens nothing (C73).
+pub fn must_stop(rollout: &Rollout) -> Option<(StopKind, BTreeSet<NodeId>)> {
+    if rollout.state == State::Complete {
+        return None;
+    }
+    let wave = rollout.wave().filter(|wave| !wave.catch_up)?;
+    let tally = Tally::of(rollout, wave);
+    if wave.canary {
+        let release = !tally.failed.is_empty() || !tally.silent.is_empty();
+        if release || tally.is_half_bad() || no_canary_left(rollout, wave) {
+            let kind = if tally.bad() == 0 { StopKind::NoCanary } else { tally.kind() };
+            return Some((kind, tally.nodes()));
+        }
+        return None;
+    }
+    if tally.is_half_bad() {
+        return Some((tally.kind(), tally.nodes()));
+    }
+    let mut later = Tally::default();
+    for wave in rollout.waves.iter().filter(|wave| !wave.canary && !wave.catch_up) {
+        later.add(rollout, wave);
+    }
+    let stop = later.failed.len() >= FAILED_MAX || later.is_half_bad();
+    stop.then(|| (later.kind(), later.nodes()))
+}
+
+/// Every canary is decided, none is confirmed, and none was before: there is nothing to go on from.
+fn no_canary_left(rollout: &Rollout, wave: &Wave) -> bool {
+    let none_open = rollout.wave_members(wave).all(|(_, member)| member.outcome.is_terminal());
+    let good = rollout.members.values().any(|member| weigh(member) == Weight::Good);
+    !wave.nodes.is_empty() && none_open && !good
+}
+
+/// Whether a decided canary is to be replaced: its machine was at fault, or it put the order off.
+pub fn wants_replacement(member: &Member) -> bool {
+    let excused = weigh(member) == Weight::Machine || matches!(member.outcome, Outcome::Deferred { .. });
+    excused && !member.replaced
+}
+
+/// Whether nothing may be judged: the mesh is deaf, or nodes outside the wave went quiet together with
+/// some of the wave. With the whole wave heard there is no silence to judge, and nothing to hold for.
+pub fn is_deaf(rollout: &Rollout, look: &Look<'_>) -> bool {
+    if !look.view.listening.hears {
+        return true;
+    }
+    let Some(wave) = rollout.wave() else { return false };
+    let quiet = |id: &NodeId| look.view.nodes.get(id).is_some_and(|n| look.in_vain(n) > look.view.recent_ms);
+    if !wave.nodes.iter().any(quiet) {
+        return false;
+    }
+    let present = |id: &&NodeId| {
+        let node = look.view.nodes.get(*id);
+        node.is_some_and(|node| node.presence.goodbye.is_none())
+    };
+    let control: Vec<&NodeId> = wave.control.iter().filter(present).collect();
+    let silent = control.iter().filter(|id| quiet(id)).count();
+    silent > 0 && 2 * silent >= control.len()
+}

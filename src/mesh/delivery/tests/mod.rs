@@ -1,0 +1,9 @@
+//! Tests of delivery, against a small world of nodes that say heartbeats.
+
+mod cases;
+mod golden;
+mod properties;
+mod rules;
+mod small_world;
+mod tables;
+mod world;

@@ -1,0 +1,141 @@
+//! The report as text for people.
+
+use super::report::{EvidenceReport, Report, VerdictKind};
+use super::state::State;
+use crate::mesh::presence::Millis;
+use std::fmt::{self, Write};
+
+/// Most names in one list.
+const NAMES_MAX: usize = 5;
+/// Most log lines shown of one node; the JSON has all of them.
+const LOG_LINES_MAX: usize = 8;
+
+/// Names in a row, cut when there are many.
+pub fn names<'a>(all: impl Iterator<Item = &'a str>) -> String {
+    let all: Vec<&str> = all.collect();
+    let shown = all.iter().take(NAMES_MAX).copied().collect::<Vec<_>>().join(", ");
+    let more = all.len().saturating_sub(NAMES_MAX);
+    if more > 0 { format!("{shown} and {more} more") } else { shown }
+}
+
+/// A time span in the unit that fits.
+pub fn duration(ms: Millis) -> String {
+    let seconds = ms / 1000;
+    match seconds {
+        0 if ms > 0 => format!("{ms} ms"),
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        _ => format!("{} h", seconds / 3600),
+    }
+}
+
+impl State {
+    /// As a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            State::Waiting => "waiting",
+            State::Running => "running",
+            State::Holding => "holding",
+            State::Complete => "complete",
+            State::Stopped => "stopped",
+        }
+    }
+}
+
+impl VerdictKind {
+    /// As words for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            VerdictKind::BrokenRelease => "broken release",
+            VerdictKind::BrokenMachine => "broken machine",
+            VerdictKind::MeshOutage => "mesh outage",
+            VerdictKind::Undecided => "undecided",
+        }
+    }
+}
+
+impl Report {
+    /// The report as text for people.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        // invariant: writing to a String cannot fail.
+        let _ = self.write(&mut out);
+        out
+    }
+
+    fn write(&self, out: &mut String) -> fmt::Result {
+        writeln!(out, "rollout {} of {}: {} ({})", self.id, self.version, self.state.word(), self.summary)?;
+        if let Some(stopped) = &self.stopped_because {
+            writeln!(out, "  stopped: {}", stopped.text)?;
+            if !stopped.begun.is_empty() {
+                writeln!(
+                    out,
+                    "  had begun before the stop: {}",
+                    names(stopped.begun.iter().map(String::as_str))
+                )?;
+            }
+        }
+        if let Some(verdict) = &self.verdict {
+            writeln!(out, "  verdict: {} - {}", verdict.kind.words(), verdict.text)?;
+            for line in &verdict.evidence {
+                writeln!(out, "    {line}")?;
+            }
+            writeln!(out, "  next: {}", verdict.next)?;
+        }
+        self.write_waves(out)?;
+        if !self.not_included.is_empty() {
+            writeln!(out, "not told")?;
+        }
+        for node in &self.not_included {
+            writeln!(out, "  {:<16} {}", node.name, node.reason)?;
+        }
+        for wait in &self.waiting_for {
+            let who = wait.name.as_deref().unwrap_or("rollout");
+            let reason = wait.reason.replace('_', " ");
+            write!(out, "waiting: {who} for {reason}, since {}", duration(wait.for_ms))?;
+            match wait.left_ms {
+                Some(left) => writeln!(out, ", at most {} more", duration(left))?,
+                None => writeln!(out)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn write_waves(&self, out: &mut String) -> fmt::Result {
+        for wave in &self.waves {
+            let canary = if wave.canary { " (canary)" } else { "" };
+            writeln!(out, "wave {}{canary}: {}", wave.number, wave.state.replace('_', " "))?;
+            for node in self.nodes.iter().filter(|node| node.wave == Some(wave.number)) {
+                let version = node.version.as_deref().unwrap_or("unknown");
+                write!(out, "  {:<16} {:<18} runs {version}", node.name, node.outcome)?;
+                match &node.detail {
+                    Some(detail) => writeln!(out, "  {detail}")?,
+                    None => writeln!(out)?,
+                }
+                if let Some(evidence) = &node.evidence {
+                    write_evidence(evidence, out)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn write_evidence(evidence: &EvidenceReport, out: &mut String) -> fmt::Result {
+    let word = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".into());
+    writeln!(
+        out,
+        "    {} -> {} ({}): result {}, {}, status {}",
+        evidence.from,
+        evidence.to,
+        evidence.reason,
+        word(&evidence.result),
+        word(&evidence.code),
+        word(&evidence.status)
+    )?;
+    let skipped = evidence.log.len().saturating_sub(LOG_LINES_MAX);
+    for line in evidence.log.iter().skip(skipped) {
+        writeln!(out, "    | {line}")?;
+    }
+    Ok(())
+}
