@@ -37,6 +37,10 @@ pub fn mid_rollback(lab: &Lab, base: Base) -> Done {
         let took = node.wait_until("1.0.0 is back after the cut", secs(60), || node.runs("1.0.0"))?;
         lab.say(format!("{version}: 1.0.0 back {:.1} s after the boot", took.as_secs_f64()));
         stays("1.0.0 runs", secs(3), || node.runs("1.0.0"))?;
+        // Not only the version: the record too must come to its end, or the mesh hears of it for ever.
+        node.wait_until("the record is complete", secs(30), || {
+            Ok(node.rollbacks().last().is_some_and(|r| r.get("state") == "rolled-back"))
+        })?;
         let records = node.rollbacks();
         check(records.iter().all(|r| !r.get("id").is_empty()), || format!("a torn record: {records:?}"))?;
         check(node.known_good() == "1.0.0", || "known-good has changed".into())?;
