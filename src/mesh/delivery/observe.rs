@@ -80,8 +80,8 @@ pub fn left_before_receipt(
 
 /// The record of a rollback of this attempt.
 fn record_of<'a>(rollout: &Rollout, node: &'a NodeView) -> Option<&'a Evidence> {
-    let version = rollout.version.to_string();
-    node.presence.rollbacks.iter().rev().find(|r| r.attempt == rollout.attempt && r.from == version)
+    let ours = |text: &str| text.parse().ok().as_ref() == Some(&rollout.version);
+    node.presence.rollbacks.iter().rev().find(|r| r.attempt == rollout.attempt && ours(&r.from))
 }
 
 /// The node's own statement about this attempt's order.
@@ -130,6 +130,12 @@ fn outcome_heard(rollout: &Rollout, member: &Member, node: &NodeView) -> Outcome
         if order.state == "deferred" {
             return Outcome::Deferring { reason };
         }
+    }
+    // The record itself was acknowledged and lost with a mesh that died: the refusal that follows from it
+    // still says what happened (C79).
+    let refused = |text: &str| text.parse().ok().as_ref() == Some(&rollout.version);
+    if presence.refused.iter().any(|r| r.attempt == rollout.attempt && refused(&r.version)) {
+        return Outcome::RolledBack { machine: false };
     }
     match running {
         Some(other) if other.to_string() != member.stratum.version => {
