@@ -133,13 +133,13 @@ fn canaries(rollout: &Rollout, candidates: &[(NodeId, StratumKey)], room: usize)
     Some(turns.take(most.min(room)).map(|id| (*id).clone()).collect())
 }
 
-/// Size of the next wave after the canaries: the plan's sizes in turn, the last one repeated. A wave that
+/// Size of the next wave after the canaries: the plan's sizes in turn, the last one repeated, and never
+/// smaller than the one before (5 % of twelve nodes is less than the two of the wave before). A wave that
 /// did not pass does not move on in the plan.
 fn wave_size(rollout: &Rollout) -> usize {
     let passed = rollout.waves.iter().filter(|w| !w.canary && !w.catch_up && w.passed_at.is_some()).count();
-    let sizes = &rollout.plan.waves;
-    let size = sizes.get(passed).or(sizes.last()).map_or(1, |size| size.of(rollout.members.len()));
-    cap(rollout, size)
+    let sizes = rollout.plan.waves.iter().take(passed + 1).map(|size| size.of(rollout.members.len()));
+    cap(rollout, sizes.max().unwrap_or(1))
 }
 
 fn cap(rollout: &Rollout, size: usize) -> usize {

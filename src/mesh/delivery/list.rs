@@ -42,7 +42,7 @@ fn name_of(rollout: &Rollout, id: &NodeId) -> String {
 
 /// The counts in one line; nodes that were taken out of the fleet leave the sums.
 fn summary(rollout: &Rollout, look: &Look<'_>) -> String {
-    let (mut all, mut there, mut absent, mut bad) = (0, 0, 0, 0);
+    let (mut all, mut there, mut absent, mut failed, mut silent) = (0, 0, 0, 0, 0);
     for (id, member) in &rollout.members {
         let reason = match &member.outcome {
             Outcome::Pending => eligible(rollout, look, id).err(),
@@ -51,14 +51,17 @@ fn summary(rollout: &Rollout, look: &Look<'_>) -> String {
         all += usize::from(reason != Some(NotEligible::Gone));
         there += usize::from(weigh(member) == Weight::Good || reason == Some(NotEligible::AlreadyThere));
         absent += usize::from(reason.is_some_and(|reason| reason.is_absence()));
-        bad += usize::from(!matches!(weigh(member), Weight::Good | Weight::None));
+        match weigh(member) {
+            Weight::Good | Weight::None => {}
+            Weight::Silent => silent += 1,
+            Weight::Failed(_) | Weight::Machine => failed += 1,
+        }
     }
     let mut line = format!("{there}/{all} on {}", rollout.version);
-    if bad > 0 {
-        line.push_str(&format!(", {bad} failed"));
-    }
-    if absent > 0 {
-        line.push_str(&format!(", {absent} pending off-line"));
+    for (count, what) in [(failed, "failed"), (silent, "silent"), (absent, "pending off-line")] {
+        if count > 0 {
+            line.push_str(&format!(", {count} {what}"));
+        }
     }
     line
 }
@@ -188,9 +191,10 @@ fn not_included(rollout: &Rollout, look: &Look<'_>) -> Vec<NotIncluded> {
 fn waiting_for(rollout: &Rollout, look: &Look<'_>) -> Vec<WaitingFor> {
     let whole = |reason, for_ms, left_ms| WaitingFor { id: None, name: None, reason, for_ms, left_ms };
     let mut list = Vec::new();
+    let held_for = look.at.saturating_sub(rollout.held_since.unwrap_or(look.at));
     match rollout.state {
-        State::Holding if look.view.listening.hears => list.push(whole("control_group", 0, None)),
-        State::Holding => list.push(whole("mesh_hearing", 0, None)),
+        State::Holding if look.view.listening.hears => list.push(whole("control_group", held_for, None)),
+        State::Holding => list.push(whole("mesh_hearing", held_for, None)),
         State::Waiting => list.push(whole("eligible_node", look.at, None)),
         State::Running | State::Complete | State::Stopped => {}
     }

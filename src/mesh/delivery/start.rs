@@ -79,6 +79,7 @@ pub fn start(
         state: if all_there { State::Complete } else { State::Waiting },
         stopped: None,
         clock: Clock { listened: 0, epoch: view.listening.epoch, marked: now },
+        held_since: None,
         held_until: 0,
         members,
         waves: Vec::new(),

@@ -30,6 +30,8 @@ pub struct Rollout {
     pub stopped: Option<Stopped>,
     /// Its own time.
     pub clock: Clock,
+    /// Since when it is held.
+    pub held_since: Option<Millis>,
     /// Until when it was held last: clocks of silence start there.
     pub held_until: Millis,
     /// The nodes that the selector matched.

@@ -41,9 +41,13 @@ pub fn step(rollout: &Rollout, view: &FleetView, now: Millis) -> (Rollout, Vec<A
 /// Running and holding follow what can be heard; the clocks of silence start again when a hold ends.
 fn hold_or_go_on(next: &mut Rollout, deaf: bool, look: &Look<'_>) {
     match (next.state, deaf) {
-        (State::Running, true) => next.state = State::Holding,
+        (State::Running, true) => {
+            next.state = State::Holding;
+            next.held_since = Some(look.at);
+        }
         (State::Holding, false) => {
             next.state = State::Running;
+            next.held_since = None;
             next.held_until = look.at;
         }
         _ => {}

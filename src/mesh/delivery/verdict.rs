@@ -86,8 +86,13 @@ fn with_failures(rollout: &Rollout, case: &Case<'_>) -> Said {
     let alike: BTreeSet<&StratumKey> = case.bad.iter().map(|member| &member.stratum).collect();
     let good_alike = case.good.iter().filter(|member| alike.contains(&member.stratum)).count();
     if case.bad.len() == 1 && good_alike > 0 {
-        let text = format!("{who} {how}, and {good_alike} like it confirmed {version}: it is that machine");
-        let next = format!("look at {who}; then start {version} again, which asks the others first");
+        let text = format!(
+            "{who} {how}, and {good_alike} like it confirmed {version}: rather that machine than the release"
+        );
+        let next = match rollout.state {
+            State::Stopped => format!("look at {who}; then start {version} again for the others"),
+            _ => format!("look at {who}"),
+        };
         return (VerdictKind::BrokenMachine, text, next);
     }
     if case.bad.len() == 1 {

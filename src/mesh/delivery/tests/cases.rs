@@ -4,8 +4,8 @@ use super::world::*;
 use crate::mesh::delivery::*;
 use crate::wire::heartbeat::{OrderState, Refused};
 
-/// Opens a later wave of a good release: everybody told so far confirmed.
-fn pass_canary(world: &mut World) {
+/// Upgrades everybody told and waits for the soak: the next wave is told.
+pub fn pass_wave(world: &mut World) {
     for number in world.told() {
         world.upgrade(number);
     }
@@ -13,24 +13,10 @@ fn pass_canary(world: &mut World) {
 }
 
 #[test]
-fn a_good_release_reaches_everyone_in_waves() {
-    for count in [1, 2, 3, 5, 6, 12, 20, 40] {
-        let mut world = fleet(count).start();
-        world.finish_well();
-        assert_eq!(world.report.summary, format!("{count}/{count} on {NEW}"));
-        assert_eq!(world.report.verdict, None);
-        let largest = world.rollout.waves.iter().map(|w| w.nodes.len()).max().unwrap();
-        assert!(count > 20 || largest <= 2, "{count} nodes, a wave of {largest}");
-        let canaries = world.rollout.waves[0].nodes.len();
-        assert_eq!(canaries, if count <= 5 { 1 } else { 2 });
-    }
-}
-
-#[test]
 fn c17_c38_one_attempt_a_node_and_one_that_refuses_is_not_asked() {
     let refused = Refused { version: NEW.into(), attempt: 3, reason: "rolled back before".into() };
     let mut world = fleet(10).with(4, |machine, _| machine.beat.refused = vec![refused]).start();
-    pass_canary(&mut world);
+    pass_wave(&mut world);
     let bad = world.told()[0];
     world.fail(bad);
     world.step();
@@ -405,107 +391,17 @@ fn c88_a_jump_of_the_clock_and_a_restart_neither_stop_nor_pass() {
 }
 
 #[test]
-fn an_outage_holds_and_is_no_stop() {
-    let mut world = fleet(10).start();
-    let canaries = world.told();
-    assert!(world.receive(canaries[0]) && world.receive(canaries[1]));
-    world.pass(MINUTE);
-    for number in world.numbers() {
-        world.machine(number).alive = false;
-    }
-    world.pass(60 * MINUTE);
-    assert_eq!(world.rollout.state, State::Holding);
-    assert_eq!(world.report.verdict.clone().unwrap().kind, VerdictKind::MeshOutage);
-    assert_eq!(claim(&world.rollout, &id(canaries[0]), 7), Err(NotGranted::Holding));
-    for number in world.numbers() {
-        world.machine(number).alive = number != canaries[0];
-    }
-    world.pass(9 * MINUTE);
-    assert_eq!(world.rollout.state, State::Running);
-    world.pass(3 * MINUTE);
-    assert_eq!(world.rollout.state, State::Stopped, "the window starts again when the hold ends");
-}
-
-#[test]
-fn a_canary_alive_on_the_old_version_fails_at_its_deadline() {
-    let mut world = fleet(10).start();
-    let canaries = world.told();
-    assert!(world.receive(canaries[0]));
-    world.upgrade(canaries[1]);
-    world.pass(29 * MINUTE);
-    assert_eq!(world.rollout.state, State::Running);
-    world.pass(2 * MINUTE);
-    assert_eq!(world.outcome(canaries[0]), "not-confirmed");
-    assert_eq!(world.report.stopped_because.unwrap().kind, StopKind::NotConfirmed);
-}
-
-#[test]
-fn one_silent_node_of_a_later_wave_is_listed_and_two_of_two_stop() {
-    for silent in [1, 2] {
-        let mut world = fleet(12).start();
-        pass_canary(&mut world);
-        let told = world.told();
-        assert_eq!(told.len(), 2);
-        for (index, &number) in told.iter().enumerate() {
-            if index < silent {
-                assert!(world.receive(number));
-                world.beat(number);
-                world.step();
-                world.machine(number).alive = false;
-            } else {
-                world.upgrade(number);
-            }
-        }
-        world.pass(45 * MINUTE);
-        assert_eq!(world.outcome(told[0]), "silent");
-        assert_eq!(world.rollout.state == State::Stopped, silent == 2);
-        if silent == 2 {
-            assert_eq!(world.report.stopped_because.unwrap().kind, StopKind::Silence);
-        }
-    }
-}
-
-#[test]
-fn each_stratum_has_its_canaries_and_one_whose_nodes_were_away_begins_alone() {
-    let mut fleet = fleet(30);
-    for number in 1..=10 {
-        fleet = fleet.with(number, |_, node| node.facts = facts("arm64"));
-    }
-    for number in 11..=15 {
-        fleet = fleet.with(number, |machine, node| {
-            node.facts = facts("riscv64");
-            machine.beat.goodbye = Some("shutdown".into());
-        });
-    }
-    let mut world = fleet.start();
-    let told = world.told();
-    let arm = told.iter().filter(|n| **n <= 10).count();
-    assert_eq!((told.len(), arm), (4, 2));
-    for number in 11..=15 {
-        world.machine(number).alive = false;
-    }
-    pass_canary(&mut world);
-    let told = world.told();
-    assert!(told.len() == 2 && told.iter().all(|n| !(11..=15).contains(n)), "{told:?}");
-    for number in 11..=15 {
-        let machine = world.machine(number);
-        (machine.alive, machine.beat.goodbye) = (true, None);
-    }
-    pass_canary(&mut world);
-    let told = world.told();
-    assert!(told.len() == 1 && (11..=15).contains(&told[0]), "{told:?}");
-    assert!(world.rollout.waves.last().unwrap().canary);
-}
-
-#[test]
-fn a_node_taken_out_of_the_fleet_leaves_the_sums() {
-    let mut world = fleet(10).start();
-    let canaries = world.told();
-    world.view.nodes.remove(&id(canaries[0]));
-    world.machines.remove(&id(canaries[0]));
+fn c81_a_confirmation_comes_from_a_later_process_than_the_one_that_was_told() {
+    let mut world = fleet(6).start();
+    let number = world.told()[0];
+    assert!(world.receive(number));
+    let beat = &mut world.machine(number).beat;
+    beat.version = NEW.into();
+    world.beat(number);
     world.step();
-    assert!(!world.told().contains(&canaries[0]));
-    world.finish_well();
-    assert_eq!(world.report.summary, "9/9 on 1.5.0");
-    assert_eq!(world.why_not(canaries[0]), "no longer in the fleet");
+    assert_eq!(world.outcome(number), "waiting");
+    world.machine(number).beat.start += 1;
+    world.beat(number);
+    world.step();
+    assert_eq!(world.outcome(number), "confirmed");
 }

@@ -3,6 +3,7 @@
 mod cases;
 mod golden;
 mod properties;
+mod rules;
 mod small_world;
 mod tables;
 mod world;

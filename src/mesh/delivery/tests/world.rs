@@ -32,7 +32,40 @@ pub struct World {
     pub now: Millis,
     pub acts: Vec<Action>,
     pub report: Report,
+    pub outage: bool,
     next_generation: u64,
+}
+
+/// Something that happens in a world; node numbers are those of [`id`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// A minute passes; everyone alive is heard.
+    Minute,
+    /// The mesh hears nothing for five minutes, in a new epoch afterwards.
+    Restart,
+    /// The network between the mesh and every node breaks, or is whole again: nothing is heard, and the
+    /// mesh does not know why.
+    Outage,
+    /// A person stops the rollout.
+    Abort,
+    /// The node takes its order and says so.
+    Receive(usize),
+    /// The node takes its order; nobody hears of it.
+    ReceiveUnheard(usize),
+    /// The node asks for its claim and begins.
+    Claim(usize),
+    /// The new version confirms and is heard.
+    Confirm(usize),
+    /// The old version is back and is heard.
+    RollBack(usize),
+    /// The install fails for the machine's sake, and is heard.
+    FailInstall(usize),
+    /// The node is not heard any more.
+    Die(usize),
+    /// The node says goodbye and is gone.
+    Goodbye(usize),
+    /// The node is back, on what it ran.
+    Return(usize),
 }
 
 pub fn version(text: &str) -> Version {
@@ -125,7 +158,8 @@ impl Fleet {
         let rollout = self.try_start(plan).unwrap();
         let report = report(&rollout, &self.view, self.now);
         let Fleet { machines, view, now } = self;
-        let mut world = World { machines, view, rollout, now, acts: vec![], report, next_generation: 1 };
+        let mut world =
+            World { machines, view, rollout, now, acts: vec![], report, outage: false, next_generation: 1 };
         world.step();
         world
     }
@@ -137,9 +171,7 @@ impl World {
         let before = self.rollout.clone();
         let (next, acts, said) = step(&before, &self.view, self.now);
         self.check(&before, &next, &acts);
-        // Stored and read again: what is not in the stored form is lost.
-        self.rollout = serde_json::from_str(&serde_json::to_string(&next).unwrap()).unwrap();
-        assert_eq!(self.rollout, next);
+        self.rollout = next;
         (self.acts, self.report) = (acts, said);
         self.act();
         self.check_declared();
@@ -150,7 +182,9 @@ impl World {
         let before = self.rollout.clone();
         let (next, acts, _) = step(&before, &self.view, self.now);
         self.check(&before, &next, &acts);
-        self.rollout = next;
+        // What is not in the stored form is lost.
+        self.rollout = serde_json::from_str(&serde_json::to_string(&next).unwrap()).unwrap();
+        assert_eq!(self.rollout, next);
     }
 
     /// The mesh was away for a while: a new listening epoch.
@@ -215,6 +249,78 @@ impl World {
         assert!(changing <= draw::max_in_change(&self.rollout), "{changing} machines in change");
     }
 
+    /// Lets it happen, as far as it can; `false`: it could not. The caller steps.
+    pub fn happen(&mut self, event: Event) -> bool {
+        match event {
+            Event::Minute => {
+                self.now += MINUTE;
+                self.numbers().into_iter().for_each(|number| self.beat(number));
+            }
+            Event::Restart => self.restart_mesh(5 * MINUTE),
+            Event::Outage => self.outage = !self.outage,
+            Event::Abort if self.rollout.state == State::Stopped => return false,
+            Event::Abort => self.rollout = abort(&self.rollout, "", &self.view, self.now),
+            Event::Receive(n)
+            | Event::ReceiveUnheard(n)
+            | Event::Claim(n)
+            | Event::Confirm(n)
+            | Event::RollBack(n)
+            | Event::FailInstall(n)
+            | Event::Die(n)
+            | Event::Goodbye(n) => {
+                return self.machines.get(&id(n)).is_some_and(|m| m.alive) && self.happen_to(event, n);
+            }
+            Event::Return(n) => {
+                let Some(machine) = self.machines.get_mut(&id(n)).filter(|m| !m.alive) else { return false };
+                (machine.alive, machine.changing, machine.beat.goodbye) = (true, false, None);
+                (machine.beat.start, machine.beat.sequence) = (machine.beat.start + 1, 0);
+                self.beat(n);
+            }
+        }
+        true
+    }
+
+    fn happen_to(&mut self, event: Event, n: usize) -> bool {
+        let machine = &self.machines[&id(n)];
+        let holds = machine.beat.order.as_ref().is_some_and(|order| order.state != "failed");
+        let changing = machine.changing;
+        match event {
+            Event::Receive(_) | Event::ReceiveUnheard(_) if holds || machine.beat.version == NEW => {
+                return false;
+            }
+            Event::Receive(_) | Event::ReceiveUnheard(_) if !self.receive(n) => return false,
+            // A claim goes through the same ears as a heartbeat.
+            Event::Claim(_) => {
+                return holds && !changing && !self.outage && self.claim(n);
+            }
+            Event::Confirm(_) | Event::RollBack(_) if !changing => return false,
+            Event::Confirm(_) => {
+                self.start_new(n);
+                self.confirm(n);
+            }
+            Event::RollBack(_) => self.roll_back(n),
+            Event::FailInstall(_) if !holds => return false,
+            Event::FailInstall(_) => {
+                let machine = self.machine(n);
+                machine.changing = false;
+                let order = machine.beat.order.as_mut().unwrap();
+                (order.state, order.class) = ("failed".into(), Some("machine".into()));
+                order.reason = Some("disk".into());
+            }
+            Event::Goodbye(_) => self.machine(n).beat.goodbye = Some("shutdown".into()),
+            _ => {}
+        }
+        if event == Event::Die(n) {
+            self.machine(n).alive = false;
+        } else if event != Event::ReceiveUnheard(n) {
+            self.beat(n);
+        }
+        if event == Event::Goodbye(n) {
+            self.machine(n).alive = false;
+        }
+        true
+    }
+
     pub fn machine(&mut self, number: usize) -> &mut Machine {
         self.machines.get_mut(&id(number)).unwrap()
     }
@@ -222,7 +328,7 @@ impl World {
     /// The node says a heartbeat now.
     pub fn beat(&mut self, number: usize) {
         let machine = self.machines.get_mut(&id(number)).unwrap();
-        if !machine.alive || !self.view.listening.hears {
+        if !machine.alive || self.outage || !self.view.listening.hears {
             return;
         }
         machine.beat.sequence += 1;
