@@ -4,12 +4,13 @@ use super::*;
 use crate::mesh::registry::deb;
 use crate::mesh::trial::{Folder, mesh, mesh_that_pauses};
 use crate::model::Facts;
-use crate::wire::heartbeat::Heartbeat;
+use crate::wire::heartbeat::{Heartbeat, Rollback};
 use crate::wire::join::JoinRequest;
 
 struct Fleet {
     nodes: Vec<NodeId>,
     sequence: u64,
+    bytes: usize,
 }
 
 impl Fleet {
@@ -26,20 +27,20 @@ impl Fleet {
             distribution: "debian-12".into(),
             kernel: "6".into(),
         };
-        let token = mesh.registry.make_token(100, 60, 1000).await.unwrap();
+        let token = mesh.registry.make_token(100_000, 60, 1000).await.unwrap();
         let mut nodes = Vec::new();
         for _ in 0..count {
             let request = JoinRequest {
                 format: 1,
                 token: token.clone(),
-                name: None,
+                name: Some(format!("web-{}", nodes.len())),
                 hostname: "web".into(),
                 overlay_key: None,
                 facts: facts.clone(),
             };
             nodes.push(mesh.registry.join(&request, 1000).await.unwrap().node.id.clone());
         }
-        let mut fleet = Fleet { nodes, sequence: 0 };
+        let mut fleet = Fleet { nodes, sequence: 0, bytes: 0 };
         fleet.speak(mesh, &[]).await;
         fleet
     }
@@ -48,24 +49,28 @@ impl Fleet {
     async fn speak(&mut self, mesh: &Mesh, upgraded: &[NodeId]) {
         self.sequence += 1;
         for id in &self.nodes {
-            let new = upgraded.contains(id);
-            let version = if new { "1.5.0" } else { "1.4.0" };
-            let accepted = mesh.registry.node(id).unwrap().generation;
-            let beat = Heartbeat {
-                format: 1,
-                node: id.to_string(),
-                boot: format!("b-{id}"),
-                start: if new { 2 } else { 1 },
-                sequence: self.sequence,
-                version: version.into(),
-                confirmed: true,
-                known_good: Some(version.into()),
-                armed: true,
-                accepted,
-                applied: accepted,
-                ..Heartbeat::default()
-            };
+            let beat = self.beat(mesh, id, upgraded.contains(id));
+            self.bytes = miniserde::json::to_string(&beat).len();
             mesh.heartbeat(id, &beat).await.unwrap();
+        }
+    }
+
+    fn beat(&self, mesh: &Mesh, id: &NodeId, new: bool) -> Heartbeat {
+        let version = if new { "1.5.0" } else { "1.4.0" };
+        let accepted = mesh.registry.node(id).unwrap().generation;
+        Heartbeat {
+            format: 1,
+            node: id.to_string(),
+            boot: format!("b-{id}"),
+            start: if new { 2 } else { 1 },
+            sequence: self.sequence,
+            version: version.into(),
+            confirmed: true,
+            known_good: Some(version.into()),
+            armed: true,
+            accepted,
+            applied: accepted,
+            ..Heartbeat::default()
         }
     }
 
@@ -181,6 +186,68 @@ async fn c76_after_a_stop_is_answered_no_claim_is_granted() {
 }
 
 #[tokio::test]
+async fn a_canary_that_rolled_back_stops_the_rollout_and_its_evidence_is_kept() {
+    let folder = Folder::new("driver-rolled-back");
+    let (mesh, _stop) = mesh(&folder).await;
+    let mut fleet = Fleet::new(&mesh, 6).await;
+    let id = start(&mesh).await;
+    mesh.tick().await.unwrap();
+    let canary = fleet.told(&mesh).pop().unwrap();
+    fleet.speak(&mesh, &[]).await;
+    assert!(mesh.claim(&canary, &claim(&id)).await.unwrap().granted);
+    let beat = Heartbeat {
+        start: 5,
+        rollbacks: vec![Rollback {
+            id: 1,
+            boot: format!("b-{canary}"),
+            from: "1.5.0".into(),
+            to: "1.4.0".into(),
+            attempt: claim(&id).attempt,
+            rollout: Some(id.to_string()),
+            outcome: "rolled-back".into(),
+            reason: "it would not start".into(),
+            result: Some("exit-code".into()),
+            log: vec!["panicked".into()],
+            ..Rollback::default()
+        }],
+        ..fleet.beat(&mesh, &canary, false)
+    };
+    assert_eq!(mesh.heartbeat(&canary, &beat).await.unwrap().stored_rollbacks, [1]);
+    for _ in 0..3 {
+        mesh.tick().await.unwrap();
+    }
+    let report = mesh.report(&id).await.unwrap();
+    assert_eq!(report.state, State::Stopped, "{}", report.text());
+    assert_eq!(report.stopped_because.unwrap().kind, delivery::StopKind::RolledBack);
+    let evidence = report.nodes.iter().find_map(|node| node.evidence.clone()).unwrap();
+    assert_eq!(evidence.log, ["panicked"]);
+    assert_eq!(fleet.told(&mesh), [], "an order of the bad version stands");
+    assert!(!mesh.claim(&canary, &claim(&id)).await.unwrap().granted);
+}
+
+#[tokio::test]
+async fn c76_a_claim_that_was_stored_and_not_answered_is_granted_again_by_the_next_mesh() {
+    let folder = Folder::new("driver-claim-kill");
+    let (id, canary) = {
+        let (mesh, _stop) = mesh_that_pauses(&folder, Some(PausePoint::ClaimStored)).await;
+        let mut fleet = Fleet::new(&mesh, 2).await;
+        let id = start(&mesh).await;
+        mesh.tick().await.unwrap();
+        fleet.speak(&mesh, &[]).await;
+        let canary = fleet.told(&mesh).pop().unwrap();
+        let claim = claim(&id);
+        let asked = mesh.claim(&canary, &claim);
+        assert!(tokio::time::timeout(Duration::from_millis(300), asked).await.is_err());
+        (id, canary)
+    };
+    let (mesh, _stop) = mesh(&folder).await;
+    let answer = mesh.claim(&canary, &claim(&id)).await.unwrap();
+    assert!(answer.granted, "{answer:?}");
+    let report = mesh.stop_rollout(&id, "trial").await.unwrap();
+    assert_eq!(report.stopped_because.unwrap().begun.len(), 1, "the stored claim was forgotten");
+}
+
+#[tokio::test]
 async fn a_stop_that_was_stored_and_not_acted_upon_is_acted_upon_by_the_next_mesh() {
     let folder = Folder::new("driver-stop-kill");
     let fleet = {
@@ -226,4 +293,34 @@ async fn one_rollout_at_a_time_and_ids_are_used_once() {
     assert!(matches!(again, Err(Fault::Refused(_))));
     mesh.stop_rollout(&id, "trial").await.unwrap();
     assert_ne!(start(&mesh).await, id);
+}
+
+/// Not a judgement, a measurement: run with `--ignored --nocapture` in an optimised profile.
+#[tokio::test]
+#[ignore = "measures"]
+async fn what_a_large_fleet_costs() {
+    let folder = Folder::new("driver-large");
+    let (mesh, _stop) = mesh(&folder).await;
+    let count: usize = std::env::var("NODES").ok().and_then(|text| text.parse().ok()).unwrap_or(2000);
+    let clock = std::time::Instant::now;
+    let begun = clock();
+    let mut fleet = Fleet::new(&mesh, count).await;
+    println!("{count} joins and first heartbeats: {:?}", begun.elapsed());
+    let begun = clock();
+    fleet.speak(&mesh, &[]).await;
+    println!("{count} heartbeats that change nothing: {:?}", begun.elapsed());
+    let begun = clock();
+    mesh.hearing.checkpoint(mesh.registry.store(), true).await.unwrap();
+    println!("checkpoint of everything: {:?}", begun.elapsed());
+    let begun = clock();
+    start(&mesh).await;
+    println!("start: {:?}", begun.elapsed());
+    for round in 0..3 {
+        let begun = clock();
+        mesh.tick().await.unwrap();
+        println!("tick {round}: {:?}", begun.elapsed());
+    }
+    let rss = std::fs::read_to_string("/proc/self/status").unwrap();
+    println!("{}", rss.lines().find(|line| line.starts_with("VmRSS")).unwrap());
+    println!("bytes of a heartbeat: {}", fleet.bytes);
 }

@@ -20,9 +20,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Presence is written in this many parts, so that one changed node does not rewrite the fleet.
-const SHARDS: u64 = 1024;
+const SHARDS: u64 = 256;
 /// Most parts written in one go: a fleet that comes back at once is written over several.
-const SHARDS_PER_FLUSH: usize = 64;
+const SHARDS_PER_FLUSH: usize = 16;
 /// How often everything that was heard is written, in milliseconds.
 const COARSE_MS: Millis = 300_000;
 /// A clock that jumped by this much between two looks means that the process stood still and could not
@@ -156,9 +156,9 @@ impl Hearing {
 
     /// Writes down what is due: parts with transitions soon, the others now and then; all if `all`.
     pub async fn checkpoint(&self, store: &Store, all: bool) -> Result<(), Fault> {
-        for shard in self.due(all) {
+        for (shard, part) in self.parts(&self.due(all)) {
             let key = format!("presence/{shard:04}");
-            let value = serde_json::to_vec(&self.part(shard))?;
+            let value = serde_json::to_vec(&part)?;
             loop {
                 let revision = store.get(&key).await?.map_or(0, |entry| entry.revision);
                 if let Put::Stored(_) = store.put_if(&key, revision, value.clone()).await? {
@@ -186,12 +186,19 @@ impl Hearing {
         due
     }
 
-    fn part(&self, shard: u64) -> Shard {
+    /// The parts with what is in them now, in one pass over the fleet.
+    fn parts(&self, shards: &[u64]) -> BTreeMap<u64, Shard> {
         let now = self.now();
-        let heard = self.hold();
-        let of_it = heard.nodes.iter().filter(|(id, _)| shard_of(id) == shard);
-        let nodes = of_it.map(|(id, presence)| (id.to_string(), (**presence).clone())).collect();
-        Shard { now, nodes }
+        let empty = |shard: &u64| (*shard, Shard { now, nodes: BTreeMap::new() });
+        let mut parts: BTreeMap<u64, Shard> = shards.iter().map(empty).collect();
+        if !parts.is_empty() {
+            for (id, presence) in &self.hold().nodes {
+                if let Some(part) = parts.get_mut(&shard_of(id)) {
+                    part.nodes.insert(id.to_string(), (**presence).clone());
+                }
+            }
+        }
+        parts
     }
 
     fn hold(&self) -> MutexGuard<'_, Heard> {

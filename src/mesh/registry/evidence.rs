@@ -6,6 +6,8 @@ use crate::mesh::fault::Fault;
 use crate::model::NodeId;
 use crate::wire::heartbeat::Rollback;
 
+/// Most records kept of one node: a machine that rolls back this often is broken or lies.
+const RECORDS_MAX: usize = 1000;
 /// Longest text of a field that becomes part of a key, in bytes.
 const BOOT_BYTES_MAX: usize = 64;
 
@@ -13,6 +15,13 @@ impl Registry {
     /// Stores the records; gives the numbers that may be acknowledged.
     pub async fn keep_rollbacks(&self, node: &NodeId, rollbacks: &[Rollback]) -> Result<Vec<u64>, Fault> {
         let mut stored = Vec::with_capacity(rollbacks.len());
+        if rollbacks.is_empty() {
+            return Ok(stored);
+        }
+        if self.store.list(&format!("rollback/{node}/")).await?.len() >= RECORDS_MAX {
+            log::warn!("node {node} brought more than {RECORDS_MAX} rollback records: no more are kept");
+            return Ok(stored);
+        }
         for rollback in rollbacks {
             let boot: String = rollback
                 .boot
