@@ -1,0 +1,9 @@
+//! The host as a process: the real program in a folder of its own, against a small mesh.
+
+#[path = "../../src/host/peer.rs"]
+#[allow(dead_code)]
+mod peer;
+mod world;
+
+mod life;
+mod upgrades;
