@@ -175,7 +175,7 @@ fn poll(wire: &mut Wire, desk: &Mutex<Desk>, path: &str) -> bool {
 /// A machine in a folder.
 pub struct Machine {
     pub root: PathBuf,
-    pub ear: UnixDatagram,
+    told: Arc<Mutex<String>>,
 }
 
 /// An install script that the test's folder steers: it writes down its calls, and `install.result`
@@ -207,8 +207,16 @@ impl Machine {
             std::fs::create_dir_all(root.join(folder)).unwrap();
         }
         let ear = UnixDatagram::bind(root.join("notify")).unwrap();
-        ear.set_nonblocking(true).unwrap();
-        let machine = Machine { root, ear };
+        let told = Arc::new(Mutex::new(String::new()));
+        let heard = told.clone();
+        std::thread::spawn(move || {
+            let mut buffer = [0u8; 4096];
+            while let Ok(length) = ear.recv(&mut buffer) {
+                let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
+                heard.lock().unwrap().push_str(&(text + "\n"));
+            }
+        });
+        let machine = Machine { root, told };
         machine.put("usr/lib/nox-mesh-host/install", INSTALL);
         let script = machine.path("usr/lib/nox-mesh-host/install");
         std::fs::set_permissions(script, PermissionsExt::from_mode(0o755)).unwrap();
@@ -275,15 +283,9 @@ impl Machine {
         Process { child, log: self.path("log") }
     }
 
-    /// What the supervisor has been told since the last call.
+    /// What the supervisor has been told.
     pub fn told(&self) -> String {
-        let mut all = String::new();
-        let mut buffer = [0u8; 4096];
-        while let Ok(length) = self.ear.recv(&mut buffer) {
-            all.push_str(&String::from_utf8_lossy(&buffer[..length]));
-            all.push('\n');
-        }
-        all
+        self.told.lock().unwrap().clone()
     }
 
     /// A real package with a program that says `says`.
