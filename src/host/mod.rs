@@ -13,6 +13,7 @@ pub mod life;
 pub mod link;
 pub mod machine;
 #[cfg(test)]
+#[allow(dead_code)]
 pub(crate) mod peer;
 pub mod reconcile;
 pub mod resource;

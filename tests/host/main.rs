@@ -1,5 +1,7 @@
 //! The host as a process: the real program in a folder of its own, against a small mesh.
 
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
+
 #[path = "../../src/host/peer.rs"]
 #[allow(dead_code)]
 mod peer;

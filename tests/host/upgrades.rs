@@ -101,7 +101,8 @@ fn e11_c28_c32_after_a_rollback_the_version_is_reported_and_refused() {
     std::fs::write(machine.state("known-good"), format!("{RUNNING}\n")).unwrap();
     for (id, attempt) in [(1, 2), (2, 3)] {
         let record = format!(
-            "format=1\nid={id}\nfrom=9.0.0\nto={RUNNING}\nattempt={attempt}\nrollout=r-1\nboot_id=b\nbegun=1\ntries=1\n\
+            "format=1\nid={id}\nfrom=9.0.0\nto={RUNNING}\nattempt={attempt}\nrollout=r-1\nboot_id=b\n\
+             begun=1\ntries=1\n\
              state=rolled-back\nreason=none\nresult=watchdog\ncode=killed\nstatus=6\nlog=last words\n"
         );
         std::fs::write(machine.state(&format!("rollbacks/{id}")), record).unwrap();

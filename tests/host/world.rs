@@ -15,7 +15,11 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-pub const PROGRAM: &str = env!("CARGO_BIN_EXE_nox-mesh-host");
+/// The program under test; `NOX_MESH_HOST_PROGRAM` names another build of it.
+fn program() -> String {
+    std::env::var("NOX_MESH_HOST_PROGRAM").unwrap_or_else(|_| env!("CARGO_BIN_EXE_nox-mesh-host").into())
+}
+
 pub const RUNNING: &str = env!("CARGO_PKG_VERSION");
 /// What a test waits for at most.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -192,9 +196,10 @@ start)
     version=$(sed -n 's/^version=//p' "$state/order")
     attempt=$(sed -n 's/^attempt=//p' "$state/order")
     if grep -q status=installed "$lib/install.result"; then
-        printf 'format=1\nname=nox-mesh-host\nversion=%s\npackage_format=deb\narchitecture=amd64\n' "$version" >"$lib/package"
+        printf 'format=1\nversion=%s\npackage_format=deb\narchitecture=amd64\n' "$version" >"$lib/package"
     fi
-    { printf 'format=1\nversion=%s\nattempt=%s\n' "$version" "$attempt"; cat "$lib/install.result"; } >"$state/result.new"
+    printf 'format=1\nversion=%s\nattempt=%s\n' "$version" "$attempt" >"$state/result.new"
+    cat "$lib/install.result" >>"$state/result.new"
     mv "$state/result.new" "$state/result" ;;
 esac
 "#;
@@ -264,7 +269,7 @@ impl Machine {
     }
 
     pub fn command(&self) -> Command {
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(program());
         command.env("NOX_MESH_HOST_ROOT", &self.root).stdin(Stdio::null());
         command
     }
@@ -296,7 +301,8 @@ impl Machine {
             std::fs::create_dir_all(tree.join(folder)).unwrap();
         }
         let control = format!(
-            "Package: nox-mesh-host\nVersion: {version}\nArchitecture: amd64\nMaintainer: t <t@example.org>\nDescription: t\n"
+            "Package: nox-mesh-host\nVersion: {version}\nArchitecture: amd64\n\
+             Maintainer: t <t@example.org>\nDescription: t\n"
         );
         std::fs::write(tree.join("DEBIAN/control"), control).unwrap();
         std::fs::write(tree.join("usr/lib/nox-mesh-host/package"), format!("format=1\nversion={version}\n"))
