@@ -34,6 +34,11 @@ fn a_machine_joins_applies_confirms_and_says_goodbye() {
 
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.child.id())).unwrap();
     assert!(status.contains("Threads:\t2\n"), "two threads, no more: {status}");
+    let rollup = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", process.child.id())).unwrap();
+    let pss = rollup.lines().find_map(|line| line.strip_prefix("Pss:")).unwrap();
+    eprintln!("idle, proportional set size: {}", pss.trim());
+    let sockets = listening(process.child.id());
+    assert_eq!(sockets, 0, "nothing listens");
     until("the watchdog's food", || machine.told().contains("WATCHDOG=1"));
 
     // Taken while a long poll is open: at once.
@@ -47,6 +52,19 @@ fn a_machine_joins_applies_confirms_and_says_goodbye() {
     let last = mesh.desk().heartbeats.last().unwrap().clone();
     assert_eq!(last.goodbye.as_deref(), Some("stopped"));
     assert!(machine.told().contains("STOPPING=1"));
+}
+
+/// Sockets of a process that listen: states of `/proc/net/tcp` (0A) by the inodes of its descriptors.
+fn listening(process: u32) -> usize {
+    let tables = ["tcp", "tcp6"].map(|table| std::fs::read_to_string(format!("/proc/net/{table}")).unwrap());
+    let inodes: Vec<String> = std::fs::read_dir(format!("/proc/{process}/fd"))
+        .unwrap()
+        .filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok())
+        .filter_map(|target| Some(target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned()))
+        .collect();
+    let lines = tables.iter().flat_map(|table| table.lines().skip(1));
+    let listens = lines.filter(|line| line.split_whitespace().nth(3) == Some("0A"));
+    listens.filter(|line| inodes.iter().any(|inode| line.split_whitespace().nth(9) == Some(inode))).count()
 }
 
 #[test]
