@@ -2,7 +2,6 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
 
-#[path = "../../src/host/peer.rs"]
 #[allow(dead_code)]
 mod peer;
 mod world;
