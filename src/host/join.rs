@@ -15,7 +15,8 @@ use std::time::Duration;
 pub fn join(state: &State, request: &Join) -> Result<String, String> {
     if let Some(identity) = state.identity() {
         return Err(format!(
-            "this machine is node {} ({}) of {} already; to join anew, stop the host and remove the identity files",
+            "this machine is node {} ({}) of {} already; to join anew, stop the host and remove \
+             the files identity and identity.copy",
             identity.name, identity.node, identity.mesh
         ));
     }

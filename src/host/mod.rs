@@ -13,6 +13,8 @@ pub mod life;
 pub mod link;
 pub mod machine;
 #[cfg(test)]
+#[path = "../../tests/host/peer.rs"]
+#[allow(dead_code)]
 pub(crate) mod peer;
 pub mod reconcile;
 pub mod resource;

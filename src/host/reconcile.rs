@@ -70,6 +70,7 @@ pub struct Node {
     state_trouble: Option<Failure>,
     retries: u32,
     link_failures: u32,
+    link_trouble: Option<String>,
     reconcile_at: Duration,
     signal: Option<Signal>,
 }
@@ -97,7 +98,7 @@ impl Node {
             installed: machine::installed(&root),
             records_through: through.max(state.settled()),
             owned: state.owned(),
-            upgrade: Upgrade::load(&state, &waiter),
+            upgrade: Upgrade::load(&state),
             state,
             waiter,
             notifier,
@@ -113,6 +114,7 @@ impl Node {
             state_trouble: None,
             retries: 0,
             link_failures: 0,
+            link_trouble: None,
             reconcile_at: Duration::ZERO,
             signal: None,
         };
@@ -126,6 +128,7 @@ impl Node {
 
     /// The loop.
     pub fn run(&mut self) -> End {
+        self.upgrade.look_for_install(self.state.root(), &self.waiter);
         loop {
             if self.asked_to_stop() {
                 return self.end(End::Asked);
@@ -309,7 +312,7 @@ impl Node {
             records: &self.records,
         };
         self.shared.publish(statement::statement(&facts));
-        self.notifier.status(&statement::status_line(&facts, self.link_failures == 0));
+        self.notifier.status(&statement::status_line(&facts, self.link_trouble.as_deref()));
     }
 
     /// Everything that did not succeed: what is wrong with the node itself first.
@@ -365,10 +368,14 @@ impl Node {
     fn poll(&mut self, wait: Duration) {
         let wait = wait.min(self.settings.reconcile);
         match self.link.declaration(self.declared.accepted, wait) {
-            Ok(None) => self.link_failures = 0,
-            Ok(Some(bytes)) => {
+            Ok(None) => {
                 self.link_failures = 0;
+                self.link_trouble = None;
+            }
+            Ok(Some(bytes)) => {
+                self.link_trouble = None;
                 if self.declared.offer(&self.state, &self.identity, &bytes) {
+                    self.link_failures = 0;
                     self.upgrade.again();
                     self.reconcile_at = Duration::ZERO;
                 } else {
@@ -383,7 +390,10 @@ impl Node {
                 if let Trouble::Nonsense(what) = &trouble {
                     self.declared.refuse(format!("what the mesh sent is no declaration: {what}"));
                 }
-                log::debug!("declaration: {trouble}");
+                if self.link_trouble.is_none() {
+                    log::warn!("{trouble}");
+                }
+                self.link_trouble = Some(trouble.to_string());
                 self.step_back(trouble.retry_after());
             }
         }

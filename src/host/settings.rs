@@ -69,7 +69,8 @@ mod tests {
     fn c92_a_mistake_keeps_what_was_in_force_and_is_told() {
         let in_force = Settings { log_level: LevelFilter::Warn, reconcile: Duration::from_secs(5) };
         let (settings, mistakes) = read(
-            "# a comment\n\nlog_level=loud\nreconcile_seconds=0\nreconcile_seconds = 7\nfuture=1\nnonsense\n\0\n",
+            "# a comment\n\nlog_level=loud\nreconcile_seconds=0\nreconcile_seconds = 7\n\
+             future=1\nnonsense\n\0\n",
             in_force,
         );
         assert_eq!(settings, Settings { reconcile: Duration::from_secs(7), ..in_force });

@@ -74,7 +74,7 @@ fn applied(declared: &Declared) -> u64 {
 }
 
 /// One line for `systemctl status`.
-pub fn status_line(facts: &Facts<'_>, is_heard: bool) -> String {
+pub fn status_line(facts: &Facts<'_>, link_trouble: Option<&str>) -> String {
     let Facts { identity, running, declared, upgrade, .. } = facts;
     let confirmed = if facts.known_good == Some(*running) { "confirmed" } else { "not confirmed yet" };
     let mut line = format!("{}: {running} {confirmed}", identity.name);
@@ -101,8 +101,8 @@ pub fn status_line(facts: &Facts<'_>, is_heard: bool) -> String {
     if let Some(why) = &upgrade.unarmed {
         line.push_str(&format!("; rollback not armed: {why}"));
     }
-    if !is_heard {
-        line.push_str("; the mesh is not reached");
+    if let Some(trouble) = link_trouble {
+        line.push_str(&format!("; {trouble}"));
     }
     line
 }

@@ -2,8 +2,10 @@
 //! environment names, by path or in the abstract name space (`@`).
 //!
 //! Without `NOTIFY_SOCKET` nothing is sent: the host runs under any supervisor. Failures are ignored:
-//! a supervisor that is gone for a moment is no reason to end.
+//! a supervisor that is gone for a moment is no reason to end, and one whose queue is full is no reason
+//! to hang: what it must hear is tried for a second, the rest is dropped.
 
+use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -11,6 +13,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use super::clock;
+
+/// Tries of a message that must be heard, and the time between two.
+const TRIES: (u32, Duration) = (20, Duration::from_millis(50));
 
 /// The supervisor's ear.
 #[derive(Debug, Default)]
@@ -24,7 +29,11 @@ impl Notifier {
     /// As the environment says.
     pub fn from_environment() -> Self {
         let address = std::env::var_os("NOTIFY_SOCKET").and_then(|name| address(name.as_bytes()));
-        let supervisor = address.and_then(|address| Some((UnixDatagram::unbound().ok()?, address)));
+        let supervisor = address.and_then(|address| {
+            let socket = UnixDatagram::unbound().ok()?;
+            socket.set_nonblocking(true).ok()?;
+            Some((socket, address))
+        });
         let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
         let for_us = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));
         let watchdog = number("WATCHDOG_USEC").filter(|usec| for_us && *usec > 0).map(Duration::from_micros);
@@ -33,23 +42,23 @@ impl Notifier {
 
     /// The state is loaded, the work begins.
     pub fn ready(&self) {
-        self.send("READY=1");
+        self.send_surely("READY=1");
     }
 
     /// The end was asked for and has begun.
     pub fn stopping(&self) {
-        self.send("STOPPING=1");
+        let _ = self.send("STOPPING=1");
     }
 
     /// One line for a person, shown by `systemctl status`.
     pub fn status(&self, text: &str) {
         let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        self.send(&format!("STATUS={line}"));
+        let _ = self.send(&format!("STATUS={line}"));
     }
 
     /// Real work goes on before READY: asks for this much more time from now on.
     pub fn extend(&self, by: Duration) {
-        self.send(&format!("EXTEND_TIMEOUT_USEC={}", by.as_micros()));
+        let _ = self.send(&format!("EXTEND_TIMEOUT_USEC={}", by.as_micros()));
     }
 
     /// The longest that may pass between two calls of [`Notifier::progress`].
@@ -65,14 +74,23 @@ impl Notifier {
         let Ok(mut fed) = self.fed.lock() else { return };
         if fed.is_none_or(|last| now.saturating_sub(last) >= pulse / 2) {
             *fed = Some(now);
-            self.send("WATCHDOG=1");
+            let _ = self.send("WATCHDOG=1");
         }
     }
 
-    fn send(&self, text: &str) {
-        if let Some((socket, address)) = &self.supervisor {
-            // Ignored on purpose, see the header.
-            let _ = socket.send_to_addr(text.as_bytes(), address);
+    fn send_surely(&self, text: &str) {
+        for _ in 0..TRIES.0 {
+            match self.send(text) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(TRIES.1),
+                _ => return,
+            }
+        }
+    }
+
+    fn send(&self, text: &str) -> io::Result<()> {
+        match &self.supervisor {
+            Some((socket, address)) => socket.send_to_addr(text.as_bytes(), address).map(|_| ()),
+            None => Ok(()),
         }
     }
 }
@@ -109,6 +127,19 @@ mod tests {
             all.push('|');
         }
         all
+    }
+
+    #[test]
+    fn a_supervisor_that_does_not_listen_hangs_nobody() {
+        let address = address(format!("@nox-deaf-{}", std::process::id()).as_bytes()).unwrap();
+        let _ear = UnixDatagram::bind_addr(&address).unwrap();
+        let socket = UnixDatagram::unbound().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let notifier = Notifier { supervisor: Some((socket, address)), ..Notifier::default() };
+        let began = clock::monotonic();
+        (0..2000).for_each(|_| notifier.status("x"));
+        notifier.ready();
+        assert!(clock::monotonic() - began < Duration::from_secs(10));
     }
 
     #[test]

@@ -85,12 +85,18 @@ pub fn client(pin: Pin, waiter: Arc<Waiter>, user_agent: &str) -> io::Result<Age
         .timeout_recv_body(Some(SEND_LIMIT))
         .timeout_global(Some(CONNECT_LIMIT + SEND_LIMIT * 3))
         .build();
-    Ok(Agent::with_parts(config, Dial { tls, waiter }, Names::default()))
+    Ok(Agent::with_parts(
+        config,
+        Dial { tls, waiter: waiter.clone() },
+        Names { waiter, last: Mutex::default() },
+    ))
 }
 
-/// Looks names up on the calling thread.
-#[derive(Debug, Default)]
+/// Looks names up on the calling thread. The C library's own limit is the only one there is: five
+/// seconds with musl's default, for a name with a dot in it.
+#[derive(Debug)]
 struct Names {
+    waiter: Arc<Waiter>,
     last: Mutex<Option<(String, Vec<SocketAddr>)>>,
 }
 
@@ -111,6 +117,7 @@ impl Resolver for Names {
 
 impl Names {
     fn look_up(&self, name: &str, port: u16) -> Result<Vec<SocketAddr>, Error> {
+        self.waiter.progress();
         let found: Vec<SocketAddr> =
             (name, port).to_socket_addrs().map(Iterator::collect).unwrap_or_default();
         let mut last = self.last.lock().map_err(|_| Error::HostNotFound)?;

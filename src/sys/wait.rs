@@ -115,6 +115,14 @@ impl Waiter {
         }
     }
 
+    /// Something got done; also said before a call that the system may answer late, such as a look-up
+    /// of a name.
+    pub fn progress(&self) {
+        if let Some(notifier) = &self.notifier {
+            notifier.progress();
+        }
+    }
+
     /// Whether the bell was rung since it was last taken.
     pub fn take_bell(&self) -> bool {
         self.bell.take()
@@ -150,9 +158,7 @@ impl Waiter {
                 Err(error) => return Err(error.into()),
                 Ok(_) => {}
             }
-            if let Some(notifier) = &self.notifier {
-                notifier.progress();
-            }
+            self.progress();
             let is_ready = |index: usize| fds.get(index).is_some_and(|fd| !fd.revents().is_empty());
             if self.signals.is_some() && is_ready(fds.len() - 1) {
                 return Ok(Woken::Signal);

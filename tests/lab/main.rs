@@ -53,6 +53,7 @@ mod queue;
 mod room;
 mod runner;
 mod scenarios;
+mod seed;
 mod wait;
 
 use std::process::ExitCode;

@@ -103,6 +103,16 @@ impl Mesh {
             .map_err(|e| Failure::from(e).while_doing(format_args!("{arguments:?} printed {text}")))
     }
 
+    /// Runs `nox-mesh ARGUMENTS` beside the scenario, whatever becomes of it: the mesh may die meanwhile.
+    pub fn ask_in_background(&self, arguments: &[&str]) -> std::thread::JoinHandle<()> {
+        let words: Vec<String> =
+            std::iter::once(&PROGRAM).chain(arguments).map(|word| (*word).to_owned()).collect();
+        let socket = self.data().join("operator.sock");
+        std::thread::spawn(move || {
+            let _ = Run::new(words).env("NOX_MESH_SOCKET", socket).limit(secs(120)).output();
+        })
+    }
+
     /// Runs `nox-mesh ARGUMENTS` whatever its exit status.
     pub fn cli_output(&self, arguments: &[&str]) -> Result<Output, Failure> {
         Run::new(std::iter::once(PROGRAM).chain(arguments.iter().copied()))

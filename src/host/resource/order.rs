@@ -28,7 +28,8 @@ mod tests {
     #[test]
     fn folders_first_and_the_host_last() {
         let text = r#"{"format":1,"node":"n","generation":1,"resources":[
-            {"kind":"host","name":"host"},{"kind":"file","name":"/a/b/f","content":""},{"kind":"later","name":"x"},
+            {"kind":"host","name":"host"},{"kind":"file","name":"/a/b/f","content":""},
+            {"kind":"later","name":"x"},
             {"kind":"file","name":"/a/a","content":""},{"kind":"directory","name":"/a/b"},
             {"kind":"directory","name":"/a"}]}"#;
         let document = read(text).unwrap();

@@ -46,7 +46,8 @@ fn one_failure_does_not_stop_the_others() {
     let failures = run(
         &state,
         &format!(
-            r#"{{"kind":"file","name":"/nowhere/x","content":""}},{{"kind":"teapot","name":"t"}},{FILE},{FOLDER},
+            r#"{{"kind":"file","name":"/nowhere/x","content":""}},{{"kind":"teapot","name":"t"}},
+            {FILE},{FOLDER},
             {{"kind":"file","name":"/etc/o","content":"","owner":"nobody-at-all"}},
             {{"kind":"file","name":"/etc","content":""}}"#
         ),

@@ -14,7 +14,8 @@ fn c32_the_records_of_the_script_are_read_as_it_writes_them() {
         &state,
         "rollbacks/2",
         b"format=1\nid=2\nfrom=1.5.0\nto=1.4.0\nattempt=3\nrollout=r-1\nboot_id=b-1\nbegun=1\ntries=1\n\
-          state=rolled-back\nreason=none\nstarted=yes\nresult=exit-code\ncode=exited\nstatus=1\nlog=one\nlog=two\n",
+          state=rolled-back\nreason=none\nstarted=yes\nresult=exit-code\n\
+          code=exited\nstatus=1\nlog=one\nlog=two\n",
     );
     write(&state, "rollbacks/10", b"format=1\nid=10\nfrom=unknown\nto=1.4.0\nstate=begun\nreason=disk\n");
     write(&state, "rollbacks/11", b"\0\0\0\0");

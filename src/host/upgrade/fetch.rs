@@ -83,11 +83,9 @@ fn pour(tools: Tools<'_>, package: &Package, partial: &Path, have: u64) -> Resul
         let length = match piece.bytes.read(&mut bytes) {
             Ok(0) => break,
             Ok(length) => length,
-            Err(error) => {
-                // What came so far is kept for the next time.
-                file.sync_all().map_err(disk)?;
-                return Err(later(link::broken(error)));
-            }
+            // What came so far is kept for the next time. It is not synced: after a power cut the hash
+            // tells, and the download begins anew.
+            Err(error) => return Err(later(link::broken(error))),
         };
         total += length as u64;
         if total > package.size {
@@ -97,7 +95,6 @@ fn pour(tools: Tools<'_>, package: &Package, partial: &Path, have: u64) -> Resul
         }
         file.write_all(bytes.get(..length).unwrap_or_default()).map_err(disk)?;
     }
-    file.sync_all().map_err(disk)?;
     if total < package.size {
         return Err(Stop::Later("unavailable", format!("{total} of {} bytes came", package.size)));
     }

@@ -94,14 +94,22 @@ pub struct Upgrade {
     watch: Option<install::Watch>,
     failures: u32,
     not_before: Duration,
+    retain_failures: u32,
+    retain_trouble: Option<String>,
+    retain_not_before: Duration,
 }
 
 impl Upgrade {
-    /// What lies in the state folder; also whether an install runs, which is asked once here.
-    pub fn load(state: &State, waiter: &Waiter) -> Self {
-        let watch = install::Watch::of_another(state.root(), waiter);
+    /// What lies in the state folder.
+    pub fn load(state: &State) -> Self {
         let unarmed = Some("not looked at yet".into());
-        Upgrade { last: state.attempted(), watch, unarmed, ..Upgrade::default() }
+        Upgrade { last: state.attempted(), unarmed, ..Upgrade::default() }
+    }
+
+    /// Asks once, after the start, whether an install runs: then this process waits for it, and neither
+    /// confirms nor orders.
+    pub fn look_for_install(&mut self, root: &Root, waiter: &Waiter) {
+        self.watch = install::Watch::of_another(root, waiter);
     }
 
     /// Whether an install runs that is to be waited for.
@@ -118,6 +126,7 @@ impl Upgrade {
     pub fn again(&mut self) {
         self.failures = 0;
         self.not_before = Duration::ZERO;
+        self.retain_not_before = Duration::ZERO;
     }
 
     /// Does what can be done now.
@@ -163,7 +172,7 @@ impl Upgrade {
             Decision::Nothing => Some(order_state(target, "installed", None, None)),
             // The rollback record and the list of refused versions say it.
             Decision::Refused(_) => None,
-            Decision::Failed(failure) => Some(failed_state(target, &failure)),
+            Decision::Failed(failure) => Some(ended_state(target, &failure)),
             Decision::Wait(Waiting::Installing) | Decision::Go => {
                 Some(order_state(target, "installing", None, None))
             }
@@ -238,9 +247,13 @@ impl Upgrade {
         let mut trouble = None;
         if let Some(package) = wanted {
             let name = machine::package_name(&package.version, tools.installed);
-            if !self.verified.is_whole(tools.root(), &name) {
+            let is_due = clock::monotonic() >= self.retain_not_before;
+            if is_due && !self.verified.is_whole(tools.root(), &name) {
                 match fetch::fetch(tools, package, &name) {
-                    Ok(()) => log::info!("{name} is retained"),
+                    Ok(()) => {
+                        log::info!("{name} is retained");
+                        self.retain_failures = 0;
+                    }
                     Err(Stop::Disturbed) => return Err(Stop::Disturbed),
                     Err(Stop::Later(_, why)) => trouble = Some(why),
                     Err(Stop::Failed(failure)) => trouble = Some(failure.detail),
@@ -249,7 +262,15 @@ impl Upgrade {
         }
         retain::tidy(tools, known_good.as_ref(), host, refused);
         self.unarmed = self.verified.unarmed(tools, known_good.as_ref());
-        if let (Some(why), Some(trouble)) = (&mut self.unarmed, trouble) {
+        if let Some(trouble) = trouble {
+            self.retain_failures = self.retain_failures.saturating_add(1);
+            let wait = backoff::after(self.retain_failures, BACKOFF.0, BACKOFF.1, random());
+            self.retain_not_before = clock::monotonic() + wait;
+            self.retain_trouble = Some(trouble);
+        } else if self.retain_failures == 0 {
+            self.retain_trouble = None;
+        }
+        if let (Some(why), Some(trouble)) = (&mut self.unarmed, &self.retain_trouble) {
             *why = format!("{why}: {trouble}");
         }
         Ok(())
@@ -276,7 +297,7 @@ impl Upgrade {
                 if failure.reason.passes() {
                     self.wait_longer();
                 }
-                self.order = Some(failed_state(target, &failure));
+                self.order = Some(ended_state(target, &failure));
                 self.set_last(tools, target, Progress::Failed(failure));
             }
         }
@@ -364,8 +385,14 @@ fn order_state(target: &Target, state: &str, reason: Option<&str>, detail: Optio
     }
 }
 
-fn failed_state(target: &Target, failure: &Failure) -> OrderState {
+/// How the install script says that a person holds the package.
+const HELD: &str = "held by operator";
+
+fn ended_state(target: &Target, failure: &Failure) -> OrderState {
     let detail = Some(failure.detail.clone());
+    if failure.detail.starts_with(HELD) {
+        return order_state(target, "deferred", Some(Waiting::Held.word()), detail);
+    }
     OrderState {
         class: Some(failure.class.word().to_owned()),
         ..order_state(target, "failed", Some(failure.reason.word()), detail)

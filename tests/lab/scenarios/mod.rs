@@ -8,6 +8,7 @@
 //! ```
 
 mod broken;
+mod killed;
 mod machine;
 mod no_rollback;
 mod power;
@@ -84,6 +85,9 @@ fn scenarios() -> Vec<Scenario> {
         hosts(STORY, nodes(3, s("e11-rollout-story", ALL, 300, rollout::e11_story))),
         hosts(EXITS, nodes(2, s("rollout-exits", BOOKWORM, 200, rollout::exits))),
         hosts(HANGS, nodes(2, s("rollout-hangs", BOOKWORM, 240, rollout::hangs))),
+        hosts(ONE, nodes(3, s("killed-at-points", BOOKWORM, 400, killed::at_points))),
+        hosts(ONE, nodes(3, s("killed-at-random", BOOKWORM, 900, killed::at_random))),
+        hosts(ONE, nodes(3, s("c67-silence", BOOKWORM, 200, killed::c67_silence))),
         hosts(ONE, s("rollout-by-hand", BOOKWORM, 200, rollout::by_hand)),
         hosts(ONE, nodes(2, s("rollout-preflight", BOOKWORM, 240, rollout::preflight))),
         hosts(TWO, s("rollout-arms-itself", BOOKWORM, 120, rollout::arms_itself)),

@@ -5,23 +5,21 @@ use std::time::{Duration, Instant};
 use crate::base::Base;
 use crate::package::Kind;
 use crate::room::Lab;
-use crate::wait::{Done, Failure, check, fail, secs, stays};
+use crate::seed::Chance;
+use crate::wait::{Done, check, fail, secs, stays};
 
 const ROUNDS: u32 = 8;
 
 /// Cuts at several instants after the rollback has begun, the same ones for the same seed.
 pub fn mid_rollback(lab: &Lab, base: Base) -> Done {
-    let seed = seed()?;
-    lab.say(format!("seed {seed} (NOX_LAB_SEED={seed} repeats it)"));
+    let mut chance = Chance::new(lab)?;
     let node = lab.node("p1", base)?;
     node.boot()?;
     lab.install_confirmed(&node, "1.0.0")?;
-    let mut random = seed;
     for round in 1..=ROUNDS {
         // The package manager works from about 80 to 300 ms after the record, where most cuts shall fall;
         // the first comes at the very record.
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let delay = Duration::from_millis(if round == 1 { 0 } else { (random >> 33) % 400 });
+        let delay = Duration::from_millis(if round == 1 { 0 } else { chance.below(400) });
         let before = node.rollbacks().len();
         node.forget_starts()?;
         let version = format!("1.{round}.0");
@@ -58,13 +56,4 @@ fn wait_for_record(node: &crate::node::Node, before: usize) -> Done {
         std::thread::sleep(Duration::from_millis(2));
     }
     Ok(())
-}
-
-fn seed() -> Result<u64, Failure> {
-    if let Ok(text) = std::env::var("NOX_LAB_SEED") {
-        return Ok(text.parse()?);
-    }
-    let mut bytes = [0_u8; 4];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-    Ok(u64::from(u32::from_ne_bytes(bytes)))
 }

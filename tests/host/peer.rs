@@ -26,6 +26,7 @@ pub type Wire = StreamOwned<ServerConnection, TcpStream>;
 /// A CA and a certificate for loopback.
 pub struct Authority {
     pub ca: Vec<u8>,
+    pub pem: String,
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 }
@@ -47,14 +48,10 @@ impl Authority {
         let leaf = leaf.signed_by(&key, &Issuer::new(ca, ca_key)).unwrap();
         Authority {
             ca: ca_certificate.der().to_vec(),
+            pem: ca_certificate.pem(),
             chain: vec![leaf.der().clone(), ca_certificate.der().clone()],
             key: PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
         }
-    }
-
-    pub fn pem(&self) -> String {
-        let body = crate::sys::crypt::base64(&self.ca);
-        format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n")
     }
 }
 

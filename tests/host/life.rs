@@ -1,0 +1,160 @@
+//! Joining, applying, confirming, bad declarations, a mesh that is away, the end.
+
+use crate::world::{Machine, Mesh, RUNNING, until};
+use std::time::Duration;
+
+const FILES: &str = r#"{"kind":"directory","name":"/etc/app","mode":"0755"},
+    {"kind":"file","name":"/etc/app/conf","content":"one\n"}"#;
+
+#[test]
+fn a_machine_joins_applies_confirms_and_says_goodbye() {
+    let (mesh, machine) = (Mesh::start(), Machine::new("joins"));
+    let mut process = machine.run();
+    until("READY of an unjoined host", || {
+        let told = machine.told();
+        told.contains("READY=1") || told.contains("STATUS=not joined")
+    });
+    assert!(!machine.state("known-good").exists());
+    let said = machine.join(&mesh);
+    assert!(said.contains("as web01 (n-1)") && said.contains("overlay = none"), "{said}");
+    assert!(machine.join(&mesh).contains("already"), "a second join changes nothing");
+    let first = mesh.hears("a first heartbeat", |_| true);
+    assert_eq!((first.accepted, first.confirmed, first.start), (0, false, 1));
+    std::thread::sleep(Duration::from_secs(3));
+    assert!(!machine.state("known-good").exists(), "nothing is confirmed without a declaration");
+    mesh.declare(1, FILES);
+    let confirmed = mesh.hears("a confirmation", |heartbeat| heartbeat.confirmed);
+    assert_eq!((confirmed.version.as_str(), confirmed.applied, confirmed.failed), (RUNNING, 1, 0));
+    assert!(mesh.desk().heartbeats.iter().any(|heartbeat| heartbeat.facts.is_some()));
+    assert_eq!(machine.read("etc/app/conf").as_deref(), Some("one\n"));
+    for name in ["known-good", "known-good.copy"] {
+        assert_eq!(std::fs::read_to_string(machine.state(name)).unwrap(), format!("{RUNNING}\n"));
+    }
+    assert!(!machine.state("applying").exists() && machine.state("declaration.good").exists());
+
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.child.id())).unwrap();
+    assert!(status.contains("Threads:\t2\n"), "two threads, no more: {status}");
+    let rollup = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", process.child.id())).unwrap();
+    let pss = rollup.lines().find_map(|line| line.strip_prefix("Pss:")).unwrap();
+    eprintln!("idle, proportional set size: {}", pss.trim());
+    let sockets = listening(process.child.id());
+    assert_eq!(sockets, 0, "nothing listens");
+    until("the watchdog's food", || machine.told().contains("WATCHDOG=1"));
+
+    // Taken while a long poll is open: at once.
+    mesh.declare(2, r#"{"kind":"teapot","name":"x"},{"kind":"directory","name":"/etc/app"}"#);
+    let failed = mesh.hears("the failed resource", |heartbeat| heartbeat.applied == 2);
+    assert_eq!(failed.failures[0].error, "this host does not know the kind 'teapot'");
+    until("the removal", || !machine.path("etc/app/conf").exists());
+
+    process.signal("TERM");
+    assert!(process.ended().success());
+    let last = mesh.desk().heartbeats.last().unwrap().clone();
+    assert_eq!(last.goodbye.as_deref(), Some("stopped"));
+    assert!(machine.told().contains("STOPPING=1"));
+}
+
+/// Sockets of a process that listen: states of `/proc/net/tcp` (0A) by the inodes of its descriptors.
+fn listening(process: u32) -> usize {
+    let tables = ["tcp", "tcp6"].map(|table| std::fs::read_to_string(format!("/proc/net/{table}")).unwrap());
+    let inodes: Vec<String> = std::fs::read_dir(format!("/proc/{process}/fd"))
+        .unwrap()
+        .filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok())
+        .filter_map(|target| Some(target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned()))
+        .collect();
+    let lines = tables.iter().flat_map(|table| table.lines().skip(1));
+    let listens = lines.filter(|line| line.split_whitespace().nth(3) == Some("0A"));
+    listens.filter(|line| inodes.iter().any(|inode| line.split_whitespace().nth(9) == Some(inode))).count()
+}
+
+#[test]
+fn c33_c22_a_stored_declaration_is_confirmed_without_a_mesh() {
+    let (mesh, machine) = (Mesh::start(), Machine::new("offline"));
+    machine.join(&mesh);
+    mesh.declare(1, FILES);
+    let mut process = machine.run();
+    mesh.hears("a confirmation", |heartbeat| heartbeat.confirmed);
+    process.signal("KILL");
+    process.ended();
+    for name in ["known-good", "known-good.copy", "start-id"] {
+        std::fs::remove_file(machine.state(name)).unwrap();
+    }
+    std::fs::remove_file(machine.path("etc/app/conf")).unwrap();
+    mesh.desk().broken = Some("503 Service Unavailable");
+    let mut process = machine.run();
+    until("a confirmation offline", || machine.state("known-good").exists());
+    assert!(machine.path("etc/app/conf").exists());
+    std::thread::sleep(Duration::from_secs(3));
+    assert!(process.is_up());
+    mesh.desk().broken = None;
+    mesh.hears("the report when the link is back", |heartbeat| heartbeat.confirmed && heartbeat.sequence > 1);
+}
+
+#[test]
+fn bad_declarations_are_reported_and_the_next_good_one_is_taken() {
+    let (mesh, machine) = (Mesh::start(), Machine::new("bad"));
+    machine.join(&mesh);
+    mesh.declare(1, FILES);
+    let mut process = machine.run();
+    mesh.hears("a confirmation", |heartbeat| heartbeat.confirmed);
+    let deep = "[".repeat(10_000) + &"]".repeat(10_000);
+    let rows: [(Vec<u8>, &str); 5] = [
+        (b"".to_vec(), "no declaration envelope"),
+        (b"null".to_vec(), "no declaration envelope"),
+        (vec![b' '; 50_000_000], "larger than"),
+        (mesh.seal(&deep), "expected an object, found an array"),
+        (mesh.seal(r#"{"format":1,"node":"n-2","generation":9,"resources":[]}"#), "it is for node n-2"),
+    ];
+    for (bytes, said) in rows {
+        mesh.desk().envelope = Some((9, bytes));
+        mesh.hears(said, |h| h.declaration_refused.as_ref().is_some_and(|why| why.contains(said)));
+        assert!(process.is_up());
+    }
+    mesh.declare(10, r#"{"kind":"directory","name":"/etc/app"}"#);
+    let good = mesh.hears("the good one", |heartbeat| heartbeat.applied == 10);
+    assert_eq!(good.declaration_refused, None);
+}
+
+#[test]
+fn c43_damaged_state_files_are_reported_and_nothing_ends() {
+    let (mesh, machine) = (Mesh::start(), Machine::new("damaged"));
+    machine.join(&mesh);
+    for name in ["known-good", "identity", "declaration", "declaration.good", "owned", "refused", "attempt"] {
+        std::fs::write(machine.state(name), [0u8; 64]).unwrap();
+    }
+    for name in ["start-id", "result", "applying", "rollbacks.acked", "rollbacks.settled", "rollbacks/1"] {
+        std::fs::write(machine.state(name), "x").unwrap();
+    }
+    machine.put("etc/nox-mesh-host/settings", "reconcile_seconds=two\n");
+    mesh.declare(1, FILES);
+    let mut process = machine.run();
+    let report = mesh.hears("a confirmation", |heartbeat| heartbeat.confirmed);
+    assert!(report.failed >= 6, "{report:#?}");
+    assert!(machine.state("known-good.damaged").exists());
+    assert!(process.is_up());
+}
+
+#[test]
+fn c93_a_declaration_that_ends_the_host_is_set_aside() {
+    let (mesh, machine) = (Mesh::start(), Machine::new("poison"));
+    machine.join(&mesh);
+    mesh.declare(6, FILES);
+    let mut process = machine.run();
+    mesh.hears("a confirmation", |heartbeat| heartbeat.confirmed && heartbeat.applied == 6);
+    process.signal("KILL");
+    process.ended();
+    // The crash of a release that dies of generation 7, twice.
+    std::fs::write(machine.state("declaration"), mesh.seal(&seven())).unwrap();
+    let mark = format!("format=1\ngeneration=7\nversion={RUNNING}\nunfinished=2\n");
+    std::fs::write(machine.state("applying"), mark).unwrap();
+    mesh.desk().envelope = Some((7, mesh.seal(&seven())));
+    let _process = machine.run();
+    let report = mesh.hears("the report", |heartbeat| heartbeat.declaration_refused.is_some());
+    assert_eq!((report.accepted, report.applied), (7, 6));
+    mesh.declare(8, FILES);
+    mesh.hears("the next one", |heartbeat| heartbeat.applied == 8);
+}
+
+fn seven() -> String {
+    r#"{"format":1,"node":"n-1","generation":7,"resources":[]}"#.to_owned()
+}
