@@ -44,10 +44,8 @@ fn name_of(rollout: &Rollout, id: &NodeId) -> String {
 fn summary(rollout: &Rollout, look: &Look<'_>) -> String {
     let (mut all, mut there, mut absent, mut failed, mut silent) = (0, 0, 0, 0, 0);
     for (id, member) in &rollout.members {
-        let reason = match &member.outcome {
-            Outcome::Pending => eligible(rollout, look, id).err(),
-            _ => None,
-        };
+        let pending = member.outcome == Outcome::Pending;
+        let reason = if pending { eligible(rollout, look, id).err() } else { None };
         all += usize::from(reason != Some(NotEligible::Gone));
         there += usize::from(weigh(member) == Weight::Good || reason == Some(NotEligible::AlreadyThere));
         absent += usize::from(reason.is_some_and(|reason| reason.is_absence()));
@@ -236,10 +234,12 @@ fn node_waits(
     }
     let for_ms = waited_for(rollout, member, look);
     let left = Some(rollout.plan.confirm_deadline_ms.saturating_sub(for_ms));
-    let reason = match member.outcome {
-        Outcome::Told => "receipt",
-        Outcome::Deferring { .. } => "node_ready",
-        _ => "confirmation",
+    let reason = if member.received.is_none() {
+        "receipt"
+    } else if matches!(member.outcome, Outcome::Deferring { .. }) {
+        "node_ready"
+    } else {
+        "confirmation"
     };
     Some((reason, for_ms, left))
 }

@@ -146,8 +146,10 @@ fn a_release_that_dies_later_takes_upgraded_nodes_along_and_is_no_outage() {
 
 #[test]
 fn two_failures_heard_in_two_later_waves_stop() {
-    let mut world = fleet(40).start();
-    pass_wave(&mut world);
+    let mut world = fleet(60).start();
+    for _ in 0..3 {
+        pass_wave(&mut world);
+    }
     for state in [State::Running, State::Stopped] {
         let told = world.told();
         world.fail(told[0]);
