@@ -229,7 +229,7 @@ fn node_waits(
     let told = member.told.as_ref().filter(|_| member.is_open())?;
     let silent_for = look.silent_for(node, told.at, rollout.held_until);
     if silent_for > look.view.recent_ms {
-        let left = patience_ms(rollout, node).saturating_sub(silent_for);
+        let left = patience_ms(rollout, node, look).saturating_sub(silent_for);
         return Some(("heartbeat", silent_for, Some(left)));
     }
     let for_ms = waited_for(rollout, member, look);
