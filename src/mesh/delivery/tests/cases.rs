@@ -171,6 +171,23 @@ fn c70_a_canary_that_leaves_before_receipt_is_replaced_once_and_catches_up() {
 }
 
 #[test]
+fn c70_the_replacement_is_not_replaced() {
+    let mut world = fleet(10).start();
+    let canaries = world.told();
+    world.upgrade(canaries[1]);
+    world.machine(canaries[0]).alive = false;
+    world.pass(11 * MINUTE);
+    let spare = world.told();
+    assert_eq!(spare.len(), 1);
+    world.machine(spare[0]).alive = false;
+    world.pass(11 * MINUTE);
+    assert_eq!(world.told(), [0usize; 0]);
+    // The canary that was heard confirmed is enough to go on.
+    world.pass(31 * MINUTE);
+    assert_eq!((world.rollout.waves.len(), world.told().len()), (2, 2));
+}
+
+#[test]
 fn c70_after_receipt_silence_counts_also_after_a_goodbye() {
     for (goodbye, minutes) in [("stopped by a person", 10), ("shutdown", 20), ("suspend", 20)] {
         let mut world = fleet(10).start();
