@@ -248,6 +248,20 @@ async fn c76_a_claim_that_was_stored_and_not_answered_is_granted_again_by_the_ne
 }
 
 #[tokio::test]
+async fn c76_a_claim_needs_the_order_in_the_declaration() {
+    let folder = Folder::new("driver-claim-early");
+    let (mesh, _stop) = mesh_that_pauses(&folder, Some(PausePoint::OrderBeforePut)).await;
+    let mut fleet = Fleet::new(&mesh, 2).await;
+    let id = start(&mesh).await;
+    assert!(tokio::time::timeout(Duration::from_millis(300), mesh.tick()).await.is_err());
+    fleet.speak(&mesh, &[]).await;
+    for node in &fleet.nodes {
+        let answer = mesh.claim(node, &claim(&id)).await.unwrap();
+        assert!(!answer.granted, "granted for an order that the node cannot have");
+    }
+}
+
+#[tokio::test]
 async fn a_stop_that_was_stored_and_not_acted_upon_is_acted_upon_by_the_next_mesh() {
     let folder = Folder::new("driver-stop-kill");
     let fleet = {
