@@ -34,6 +34,7 @@ pub struct Look<'a> {
 }
 
 impl<'a> Look<'a> {
+    /// The look of a step at this moment.
     pub fn new(rollout: &Rollout, view: &'a FleetView, now: Millis) -> Self {
         Look { view, now, at: rollout.clock.read(&view.listening, now) }
     }

@@ -43,6 +43,10 @@ pub fn open_wave(rollout: &mut Rollout, look: &Look<'_>, catch_up: bool) -> bool
     for id in &nodes {
         tell(rollout, look, id, number);
     }
+    // The control group of a wave that is over is of no more use; a large rollout has many waves.
+    if let Some(over) = rollout.waves.last_mut() {
+        over.control.clear();
+    }
     rollout.waves.push(Wave {
         canary,
         catch_up,

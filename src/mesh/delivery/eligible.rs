@@ -71,8 +71,8 @@ pub fn eligible<'a>(rollout: &Rollout, look: &Look<'a>, id: &NodeId) -> Result<&
     if presence.version.as_ref() == Some(&rollout.version) {
         return Err(NotEligible::AlreadyThere);
     }
-    let version = rollout.version.to_string();
-    if let Some(refused) = presence.refused.iter().find(|r| r.version == version) {
+    let ours = |text: &str| text.parse().ok().as_ref() == Some(&rollout.version);
+    if let Some(refused) = presence.refused.iter().find(|r| ours(&r.version)) {
         return Err(NotEligible::Refuses(refused.reason.clone()));
     }
     if !node.has_package {

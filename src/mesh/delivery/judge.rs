@@ -157,7 +157,7 @@ pub fn wants_replacement(member: &Member) -> bool {
     excused && !member.replaced
 }
 
-/// Whether nothing may be judged: the mesh is deaf, or nodes outside the wave went quiet together with
+/// Whether nothing may be judged: the mesh is deaf, or most nodes outside the wave went quiet together with
 /// some of the wave. With the whole wave heard there is no silence to judge, and nothing to hold for.
 pub fn is_deaf(rollout: &Rollout, look: &Look<'_>) -> bool {
     if !look.view.listening.hears {
@@ -174,5 +174,5 @@ pub fn is_deaf(rollout: &Rollout, look: &Look<'_>) -> bool {
     };
     let control: Vec<&NodeId> = wave.control.iter().filter(present).collect();
     let silent = control.iter().filter(|id| quiet(id)).count();
-    silent > 0 && 2 * silent >= control.len()
+    2 * silent > control.len()
 }

@@ -44,10 +44,8 @@ fn name_of(rollout: &Rollout, id: &NodeId) -> String {
 fn summary(rollout: &Rollout, look: &Look<'_>) -> String {
     let (mut all, mut there, mut absent, mut failed, mut silent) = (0, 0, 0, 0, 0);
     for (id, member) in &rollout.members {
-        let reason = match &member.outcome {
-            Outcome::Pending => eligible(rollout, look, id).err(),
-            _ => None,
-        };
+        let pending = member.outcome == Outcome::Pending;
+        let reason = if pending { eligible(rollout, look, id).err() } else { None };
         all += usize::from(reason != Some(NotEligible::Gone));
         there += usize::from(weigh(member) == Weight::Good || reason == Some(NotEligible::AlreadyThere));
         absent += usize::from(reason.is_some_and(|reason| reason.is_absence()));
@@ -231,15 +229,17 @@ fn node_waits(
     let told = member.told.as_ref().filter(|_| member.is_open())?;
     let silent_for = look.silent_for(node, told.at, rollout.held_until);
     if silent_for > look.view.recent_ms {
-        let left = patience_ms(rollout, node).saturating_sub(silent_for);
+        let left = patience_ms(rollout, node, look).saturating_sub(silent_for);
         return Some(("heartbeat", silent_for, Some(left)));
     }
     let for_ms = waited_for(rollout, member, look);
     let left = Some(rollout.plan.confirm_deadline_ms.saturating_sub(for_ms));
-    let reason = match member.outcome {
-        Outcome::Told => "receipt",
-        Outcome::Deferring { .. } => "node_ready",
-        _ => "confirmation",
+    let reason = if member.received.is_none() {
+        "receipt"
+    } else if matches!(member.outcome, Outcome::Deferring { .. }) {
+        "node_ready"
+    } else {
+        "confirmation"
     };
     Some((reason, for_ms, left))
 }

@@ -28,6 +28,16 @@
 //!    lost before receipt   └──► silent
 //! ```
 //! What stands on the right is terminal: a later heartbeat updates the list, never the decision (C67).
+//!
+//! | file | what |
+//! |---|---|
+//! | `state`, `view` | the stored rollout; what a step is shown, what it wants done |
+//! | `start`, `claim`, `step` | the entrances |
+//! | `clock` | listening time, who is there, who is silent |
+//! | `eligible`, `draw` | who can be told, who is told next |
+//! | `observe` | one node's outcome |
+//! | `judge` | go on, hold, or stop |
+//! | `verdict`, `list`, `report`, `text` | what people and programs are told |
 
 mod claim;
 mod clock;

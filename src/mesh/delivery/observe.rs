@@ -75,13 +75,13 @@ pub fn left_before_receipt(
         return false;
     }
     let silent = look.silent_for(node, told.at, rollout.held_until);
-    node.presence.goodbye.is_some() || silent > rollout.plan.window_ms
+    node.presence.goodbye.is_some() || silent > window_ms(rollout, look)
 }
 
 /// The record of a rollback of this attempt.
 fn record_of<'a>(rollout: &Rollout, node: &'a NodeView) -> Option<&'a Evidence> {
-    let version = rollout.version.to_string();
-    node.presence.rollbacks.iter().rev().find(|r| r.attempt == rollout.attempt && r.from == version)
+    let ours = |text: &str| text.parse().ok().as_ref() == Some(&rollout.version);
+    node.presence.rollbacks.iter().rev().find(|r| r.attempt == rollout.attempt && ours(&r.from))
 }
 
 /// The node's own statement about this attempt's order.
@@ -131,6 +131,12 @@ fn outcome_heard(rollout: &Rollout, member: &Member, node: &NodeView) -> Outcome
             return Outcome::Deferring { reason };
         }
     }
+    // The record itself was acknowledged and lost with a mesh that died: the refusal that follows from it
+    // still says what happened (C79).
+    let refused = |text: &str| text.parse().ok().as_ref() == Some(&rollout.version);
+    if presence.refused.iter().any(|r| r.attempt == rollout.attempt && refused(&r.version)) {
+        return Outcome::RolledBack { machine: false };
+    }
     match running {
         Some(other) if other.to_string() != member.stratum.version => {
             Outcome::UnexpectedVersion { version: other.to_string() }
@@ -157,7 +163,7 @@ fn outcome_in_time(
 ) -> Outcome {
     let Some(told) = member.told.as_ref().filter(|_| !sees.deaf) else { return heard };
     let silent_for = look.silent_for(node, told.at, rollout.held_until);
-    if member.received.is_some() && silent_for > patience_ms(rollout, node) {
+    if member.received.is_some() && silent_for > patience_ms(rollout, node, look) {
         return Outcome::Silent;
     }
     // While it is silent, the window decides and not the deadline: late is said of a node that is alive.
@@ -174,6 +180,12 @@ fn outcome_in_time(
     }
 }
 
+/// The window, and never less than the time in which a healthy node is heard: a plan with a window shorter
+/// than a few heartbeats would call every node silent.
+fn window_ms(rollout: &Rollout, look: &Look<'_>) -> Millis {
+    rollout.plan.window_ms.max(look.view.recent_ms)
+}
+
 /// How long a node was given so far: since it held the order, or the last hold ended, for a node cannot
 /// begin while the rollout is held.
 pub fn waited_for(rollout: &Rollout, member: &Member, look: &Look<'_>) -> Millis {
@@ -183,8 +195,8 @@ pub fn waited_for(rollout: &Rollout, member: &Member, look: &Look<'_>) -> Millis
 
 /// The window, and one more for a node that said that its machine goes down or sleeps: it holds an order,
 /// so the clock runs on.
-pub fn patience_ms(rollout: &Rollout, node: &NodeView) -> Millis {
-    let window = rollout.plan.window_ms;
+pub fn patience_ms(rollout: &Rollout, node: &NodeView, look: &Look<'_>) -> Millis {
+    let window = window_ms(rollout, look);
     match node.presence.goodbye.as_deref() {
         Some(why) if why.contains("shutdown") || why.contains("suspend") || why.contains("reboot") => {
             2 * window
@@ -213,7 +225,7 @@ fn after_decision(
             }
         } else if sees.open && !sees.deaf && member.fell.is_none() && presence.goodbye.is_none() {
             let base = member.decided.unwrap_or(told.at);
-            if look.silent_for(node, base, rollout.held_until) > rollout.plan.window_ms {
+            if look.silent_for(node, base, rollout.held_until) > window_ms(rollout, look) {
                 member.fell = Some(Fell::Silent);
             }
         }

@@ -50,7 +50,8 @@ fn hold_or_go_on(next: &mut Rollout, deaf: bool, look: &Look<'_>) {
             next.held_since = None;
             next.held_until = look.at;
         }
-        _ => {}
+        (State::Running | State::Holding, _) => {}
+        (State::Waiting | State::Complete | State::Stopped, _) => {}
     }
 }
 

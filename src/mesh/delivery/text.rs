@@ -9,6 +9,8 @@ use std::fmt::{self, Write};
 const NAMES_MAX: usize = 5;
 /// Most log lines shown of one node; the JSON has all of them.
 const LOG_LINES_MAX: usize = 8;
+/// Sentences are broken here, so that they fit a terminal.
+const COLUMNS: usize = 96;
 
 /// Names in a row, cut when there are many.
 pub fn names<'a>(all: impl Iterator<Item = &'a str>) -> String {
@@ -66,7 +68,7 @@ impl Report {
     fn write(&self, out: &mut String) -> fmt::Result {
         writeln!(out, "rollout {} of {}: {} ({})", self.id, self.version, self.state.word(), self.summary)?;
         if let Some(stopped) = &self.stopped_because {
-            writeln!(out, "  stopped: {}", stopped.text)?;
+            sentence(out, "  stopped: ", &stopped.text)?;
             if !stopped.begun.is_empty() {
                 writeln!(
                     out,
@@ -76,11 +78,11 @@ impl Report {
             }
         }
         if let Some(verdict) = &self.verdict {
-            writeln!(out, "  verdict: {} - {}", verdict.kind.words(), verdict.text)?;
+            sentence(out, "  verdict: ", &format!("{} - {}", verdict.kind.words(), verdict.text))?;
             for line in &verdict.evidence {
-                writeln!(out, "    {line}")?;
+                sentence(out, "    ", line)?;
             }
-            writeln!(out, "  next: {}", verdict.next)?;
+            sentence(out, "  next: ", &verdict.next)?;
         }
         self.write_waves(out)?;
         if !self.not_included.is_empty() {
@@ -119,6 +121,24 @@ impl Report {
         }
         Ok(())
     }
+}
+
+/// A sentence behind its label, broken between words; what follows the first line is indented.
+fn sentence(out: &mut String, label: &str, text: &str) -> fmt::Result {
+    write!(out, "{label}")?;
+    let mut column = label.chars().count();
+    for (index, word) in text.split(' ').enumerate() {
+        let width = word.chars().count();
+        if index > 0 && column + 1 + width > COLUMNS {
+            write!(out, "\n      {word}")?;
+            column = 6 + width;
+        } else {
+            let space = if index > 0 { " " } else { "" };
+            write!(out, "{space}{word}")?;
+            column += space.len() + width;
+        }
+    }
+    writeln!(out)
 }
 
 fn write_evidence(evidence: &EvidenceReport, out: &mut String) -> fmt::Result {

@@ -89,9 +89,10 @@ fn with_failures(rollout: &Rollout, case: &Case<'_>) -> Said {
         let text = format!(
             "{who} {how}, and {good_alike} like it confirmed {version}: rather that machine than the release"
         );
-        let next = match rollout.state {
-            State::Stopped => format!("look at {who}; then start {version} again for the others"),
-            _ => format!("look at {who}"),
+        let next = if rollout.state == State::Stopped {
+            format!("look at {who}; then start {version} again for the others")
+        } else {
+            format!("look at {who}")
         };
         return (VerdictKind::BrokenMachine, text, next);
     }
@@ -103,15 +104,15 @@ fn with_failures(rollout: &Rollout, case: &Case<'_>) -> Said {
         };
         let text = format!("{who} is the only node of its kind that tried {version}, and {how}: {lean}");
         let next = format!(
-            "look at {who}; to decide it, try {version} on one more node of its kind: \
-             nox-mesh rollout start --version {version} --select name=OTHER"
+            "look at {who}; to decide it, start {version} for one more node of its kind (--select name=OTHER)"
         );
         return (VerdictKind::Undecided, text, next);
     }
     let share = format!("{} of {}", case.bad.len(), case.bad.len() + case.good.len());
     let text = match confined_to(case) {
         Some((value, others)) => format!(
-            "{version} does not work on {value}: all {} {value} nodes that tried it {how}, none of {others} others",
+            "{version} does not work on {value}: all {} {value} nodes that tried it {how}, \
+             none of {others} others",
             case.bad.len()
         ),
         None if heard == 0 => format!("{version} does not work: {share} nodes that tried it went silent"),

@@ -171,6 +171,23 @@ fn c70_a_canary_that_leaves_before_receipt_is_replaced_once_and_catches_up() {
 }
 
 #[test]
+fn c70_the_replacement_is_not_replaced() {
+    let mut world = fleet(10).start();
+    let canaries = world.told();
+    world.upgrade(canaries[1]);
+    world.machine(canaries[0]).alive = false;
+    world.pass(11 * MINUTE);
+    let spare = world.told();
+    assert_eq!(spare.len(), 1);
+    world.machine(spare[0]).alive = false;
+    world.pass(11 * MINUTE);
+    assert_eq!(world.told(), [0usize; 0]);
+    // The canary that was heard confirmed is enough to go on.
+    world.pass(31 * MINUTE);
+    assert_eq!((world.rollout.waves.len(), world.told().len()), (2, 2));
+}
+
+#[test]
 fn c70_after_receipt_silence_counts_also_after_a_goodbye() {
     for (goodbye, minutes) in [("stopped by a person", 10), ("shutdown", 20), ("suspend", 20)] {
         let mut world = fleet(10).start();
@@ -276,6 +293,31 @@ fn c74_never_more_than_allowed_whatever_is_restarted() {
 }
 
 #[test]
+fn c74_a_node_that_began_and_was_lost_keeps_its_place_for_as_long_as_it_may_be_changing() {
+    let mut world = fleet(12).start_with(Plan { soak_ms: MINUTE, ..Plan::default() });
+    for number in world.told() {
+        world.upgrade(number);
+    }
+    world.pass(3 * MINUTE);
+    let told = world.told();
+    assert!(world.receive(told[0]) && world.claim(told[0]));
+    world.machine(told[0]).alive = false;
+    world.upgrade(told[1]);
+    world.pass(14 * MINUTE);
+    assert_eq!((world.outcome(told[0]), world.told().len()), ("silent", 1));
+    let next = world.told()[0];
+    world.pass(15 * MINUTE);
+    world.upgrade(next);
+    world.pass(10 * MINUTE);
+    assert_eq!(world.told().len(), 1);
+    let next = world.told()[0];
+    world.pass(10 * MINUTE);
+    world.upgrade(next);
+    world.pass(3 * MINUTE);
+    assert_eq!(world.told().len(), 2);
+}
+
+#[test]
 fn c75_c76_after_a_stop_nobody_begins_and_who_has_begun_finishes() {
     let mut world = fleet(10).start();
     let canaries = world.told();
@@ -290,6 +332,10 @@ fn c75_c76_after_a_stop_nobody_begins_and_who_has_begun_finishes() {
     assert_eq!(claim(&world.rollout, &id(canaries[0]), 7), Err(NotGranted::Stopped));
     world.step();
     assert_eq!(world.acts, [Action::Withdraw { node: id(canaries[1]), attempt: 7 }]);
+    // An order that got lost is not given again, not even to a node that had begun.
+    world.view.nodes.get_mut(&id(canaries[0])).unwrap().order = None;
+    world.step();
+    assert_eq!(world.acts, []);
     world.start_new(canaries[0]);
     world.confirm(canaries[0]);
     world.pass(60 * MINUTE);
@@ -330,6 +376,15 @@ fn c79_every_lost_acknowledgement_is_made_up_for_by_the_next_heartbeat() {
     }
     world.step();
     assert!(world.report.nodes.iter().all(|node| node.outcome == "confirmed"));
+    // Of a rollback, only the refusal that follows from it is left.
+    let mut world = fleet(6).start();
+    let number = world.told()[0];
+    assert!(world.receive(number) && world.claim(number));
+    world.roll_back(number);
+    world.machine(number).beat.rollbacks.clear();
+    world.beat(number);
+    world.step();
+    assert_eq!((world.outcome(number), world.rollout.state), ("rolled-back", State::Stopped));
 }
 
 #[test]

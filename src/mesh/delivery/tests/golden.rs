@@ -59,21 +59,23 @@ fn one_of_one_is_undecided_and_says_what_would_decide() {
     check(
         &world,
         expect![[r#"
-        rollout r-1 of 1.5.0: stopped (0/3 on 1.5.0, 1 failed)
-          stopped: 1.5.0 was rolled back on web02
-          verdict: undecided - web02 is the only node of its kind that tried 1.5.0, and failed: it is more likely the release than the machine, but one node cannot tell
-            web02: 1.5.0 would not start (result exit-code, exited, status 101); back on 1.4.0
-            outside the wave: 2 of 2 nodes heard
-          next: look at web02; to decide it, try 1.5.0 on one more node of its kind: nox-mesh rollout start --version 1.5.0 --select name=OTHER
-        wave 1 (canary): not passed
-          web02            rolled-back        runs 1.4.0
-            1.5.0 -> 1.4.0 (would not start): result exit-code, exited, status 101
-            | reading settings
-            | panicked at reconcile: no such key
-        not told
-          web01            the rollout stopped before its turn
-          web03            the rollout stopped before its turn
-    "#]],
+            rollout r-1 of 1.5.0: stopped (0/3 on 1.5.0, 1 failed)
+              stopped: 1.5.0 was rolled back on web02
+              verdict: undecided - web02 is the only node of its kind that tried 1.5.0, and failed: it is
+                  more likely the release than the machine, but one node cannot tell
+                web02: 1.5.0 would not start (result exit-code, exited, status 101); back on 1.4.0
+                outside the wave: 2 of 2 nodes heard
+              next: look at web02; to decide it, start 1.5.0 for one more node of its kind (--select
+                  name=OTHER)
+            wave 1 (canary): not passed
+              web02            rolled-back        runs 1.4.0
+                1.5.0 -> 1.4.0 (would not start): result exit-code, exited, status 101
+                | reading settings
+                | panicked at reconcile: no such key
+            not told
+              web01            the rollout stopped before its turn
+              web03            the rollout stopped before its turn
+        "#]],
     );
 }
 
@@ -92,7 +94,8 @@ fn silence_is_called_silence() {
         expect![[r#"
             rollout r-1 of 1.5.0: stopped (1/12 on 1.5.0, 1 silent)
               stopped: silence: web02 told to run 1.5.0 and then not heard for more than 10 min
-              verdict: broken machine - web02 went silent, and 1 like it confirmed 1.5.0: rather that machine than the release
+              verdict: broken machine - web02 went silent, and 1 like it confirmed 1.5.0: rather that
+                  machine than the release
                 web02: silent: not heard for the window after it held the order
                 confirmed on 1.5.0: web08
                 outside the wave: 10 of 10 nodes heard
@@ -172,29 +175,31 @@ fn running_says_what_it_waits_for() {
     check(
         &world,
         expect![[r#"
-        rollout r-1 of 1.5.0: holding (1/8 on 1.5.0, 6 pending off-line)
-          verdict: mesh outage - nodes outside the wave went quiet together with nodes of the wave: it is the mesh or a network
-            outside the wave: 0 of 5 nodes heard
-          next: check the mesh's endpoint and its network; the rollout goes on by itself when nodes are heard
-        wave 1 (canary): open
-          web02            confirmed          runs 1.5.0
-          web05            told               runs 1.4.0
-        not told
-          web01            offline: not heard recently
-          web03            offline: not heard recently
-          web04            offline: not heard recently
-          web06            offline: not heard recently
-          web07            offline: not heard recently
-          web08            offline: said goodbye (shutdown)
-        waiting: rollout for control group, since 0 s
-        waiting: web01 for node online, since 2 min
-        waiting: web03 for node online, since 2 min
-        waiting: web04 for node online, since 2 min
-        waiting: web05 for heartbeat, since 6 min, at most 4 min more
-        waiting: web06 for node online, since 2 min
-        waiting: web07 for node online, since 2 min
-        waiting: web08 for node online, since 6 min
-    "#]],
+            rollout r-1 of 1.5.0: holding (1/8 on 1.5.0, 6 pending off-line)
+              verdict: mesh outage - nodes outside the wave went quiet together with nodes of the wave: it
+                  is the mesh or a network
+                outside the wave: 0 of 5 nodes heard
+              next: check the mesh's endpoint and its network; the rollout goes on by itself when nodes are
+                  heard
+            wave 1 (canary): open
+              web02            confirmed          runs 1.5.0
+              web05            told               runs 1.4.0
+            not told
+              web01            offline: not heard recently
+              web03            offline: not heard recently
+              web04            offline: not heard recently
+              web06            offline: not heard recently
+              web07            offline: not heard recently
+              web08            offline: said goodbye (shutdown)
+            waiting: rollout for control group, since 0 s
+            waiting: web01 for node online, since 2 min
+            waiting: web03 for node online, since 2 min
+            waiting: web04 for node online, since 2 min
+            waiting: web05 for heartbeat, since 6 min, at most 4 min more
+            waiting: web06 for node online, since 2 min
+            waiting: web07 for node online, since 2 min
+            waiting: web08 for node online, since 6 min
+        "#]],
     );
 }
 
@@ -213,7 +218,8 @@ fn complete_with_one_broken_machine() {
         &world,
         expect![[r#"
             rollout r-1 of 1.5.0: complete (5/6 on 1.5.0, 1 failed)
-              verdict: broken machine - web01 failed, and 5 like it confirmed 1.5.0: rather that machine than the release
+              verdict: broken machine - web01 failed, and 5 like it confirmed 1.5.0: rather that machine
+                  than the release
                 web01: 1.5.0 would not start (result exit-code, exited, status 101); back on 1.4.0
                 confirmed on 1.5.0: web02, web03, web04, web05, web06
               next: look at web01
@@ -239,6 +245,9 @@ fn the_json_of_the_contract() {
     let number = world.told()[0];
     world.fail(number);
     world.step();
+    // Their words are in the other tests.
+    let verdict = world.report.verdict.as_mut().unwrap();
+    (verdict.text, verdict.next) = ("...".into(), "...".into());
     expect![[r#"
         {
           "id": "r-1",
@@ -252,12 +261,12 @@ fn the_json_of_the_contract() {
           },
           "verdict": {
             "kind": "undecided",
-            "text": "web02 is the only node of its kind that tried 1.5.0, and failed: it is more likely the release than the machine, but one node cannot tell",
+            "text": "...",
             "evidence": [
               "web02: 1.5.0 would not start (result exit-code, exited, status 101); back on 1.4.0",
               "outside the wave: 2 of 2 nodes heard"
             ],
-            "next": "look at web02; to decide it, try 1.5.0 on one more node of its kind: nox-mesh rollout start --version 1.5.0 --select name=OTHER"
+            "next": "..."
           },
           "waves": [
             {
@@ -304,5 +313,6 @@ fn the_json_of_the_contract() {
             }
           ],
           "waiting_for": []
-        }"#]].assert_eq(&serde_json::to_string_pretty(&world.report).unwrap());
+        }"#]]
+    .assert_eq(&serde_json::to_string_pretty(&world.report).unwrap());
 }

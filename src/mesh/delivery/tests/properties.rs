@@ -54,7 +54,7 @@ proptest! {
 
     #[test]
     fn c74_no_script_breaks_an_invariant_and_no_crash_changes_the_end(
-        count in prop_oneof![4 => 1usize..8, 2 => 8usize..24, 1 => 24usize..=50],
+        count in prop_oneof![12 => 1usize..8, 4 => 8usize..24, 1 => 24usize..=50],
         script in prop::collection::vec(event(), 1..50),
         crashes in prop::collection::vec(0usize..50, 0..6),
     ) {

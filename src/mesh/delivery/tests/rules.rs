@@ -41,6 +41,29 @@ fn an_outage_holds_and_is_no_stop() {
 }
 
 #[test]
+fn one_quiet_node_outside_the_wave_is_no_outage() {
+    let mut world = fleet(3).start();
+    let canary = world.told()[0];
+    assert!(world.receive(canary));
+    world.beat(canary);
+    world.step();
+    let other = world.numbers().into_iter().find(|n| *n != canary).unwrap();
+    world.machine(canary).alive = false;
+    world.machine(other).alive = false;
+    world.pass(11 * MINUTE);
+    assert_eq!(world.rollout.state, State::Stopped);
+}
+
+#[test]
+fn a_window_shorter_than_the_heartbeats_calls_nobody_silent() {
+    let mut world = fleet(3).start_with(Plan { window_ms: SECOND, ..Plan::default() });
+    let canary = world.told()[0];
+    assert!(world.receive(canary));
+    world.pass(5 * MINUTE);
+    assert_eq!(world.outcome(canary), "received");
+}
+
+#[test]
 fn a_canary_alive_on_the_old_version_fails_at_its_deadline() {
     let mut world = fleet(10).start();
     let canaries = world.told();
@@ -146,8 +169,10 @@ fn a_release_that_dies_later_takes_upgraded_nodes_along_and_is_no_outage() {
 
 #[test]
 fn two_failures_heard_in_two_later_waves_stop() {
-    let mut world = fleet(40).start();
-    pass_wave(&mut world);
+    let mut world = fleet(60).start();
+    for _ in 0..3 {
+        pass_wave(&mut world);
+    }
     for state in [State::Running, State::Stopped] {
         let told = world.told();
         world.fail(told[0]);

@@ -216,12 +216,18 @@ fn who_may_begin() {
 fn a_newer_rollout_takes_its_nodes_over() {
     let mut world = fleet(10).start();
     let number = world.told()[0];
+    let begun = world.told()[1];
+    assert!(world.receive(begun) && world.claim(begun));
     let order =
         OrderView { rollout: "r-2".parse().unwrap(), attempt: 8, version: version("1.6.0"), generation: 9 };
-    world.view.nodes.get_mut(&id(number)).unwrap().order = Some(order);
+    for node in [number, begun] {
+        world.view.nodes.get_mut(&id(node)).unwrap().order = Some(order.clone());
+    }
     world.step();
-    assert_eq!(world.outcome(number), "withdrawn");
-    assert!(!world.acts.iter().any(|act| matches!(act, Action::Tell { node, .. } if *node == id(number))));
+    assert_eq!((world.outcome(number), world.outcome(begun)), ("withdrawn", "received"));
+    let fought =
+        |act: &Action| matches!(act, Action::Tell { node, .. } if [id(number), id(begun)].contains(node));
+    assert!(!world.acts.iter().any(fought));
 }
 
 #[test]
