@@ -153,7 +153,10 @@ async fn c74_killed_at_any_point_the_next_mesh_goes_on_and_tells_nobody_more() {
         }
         let (mesh, _stop) = mesh(&folder).await;
         assert!(mesh.hearing.presence(&fleet.nodes[0]).heard_at.is_some(), "not known as heard before");
+        let line = mesh.node_lines().remove(0);
+        assert!(line.heard_before_restart && line.presence == "heard", "{line:?}");
         fleet.speak(&mesh, &[]).await;
+        assert!(!mesh.node_lines().remove(0).heard_before_restart);
         for _ in 0..3 {
             mesh.tick().await.unwrap();
         }
