@@ -153,7 +153,10 @@ async fn c74_killed_at_any_point_the_next_mesh_goes_on_and_tells_nobody_more() {
         }
         let (mesh, _stop) = mesh(&folder).await;
         assert!(mesh.hearing.presence(&fleet.nodes[0]).heard_at.is_some(), "not known as heard before");
+        let line = mesh.node_lines().remove(0);
+        assert!(line.heard_before_restart && line.presence == "heard", "{line:?}");
         fleet.speak(&mesh, &[]).await;
+        assert!(!mesh.node_lines().remove(0).heard_before_restart);
         for _ in 0..3 {
             mesh.tick().await.unwrap();
         }
@@ -245,6 +248,20 @@ async fn c76_a_claim_that_was_stored_and_not_answered_is_granted_again_by_the_ne
     assert!(answer.granted, "{answer:?}");
     let report = mesh.stop_rollout(&id, "trial").await.unwrap();
     assert_eq!(report.stopped_because.unwrap().begun.len(), 1, "the stored claim was forgotten");
+}
+
+#[tokio::test]
+async fn c76_a_claim_needs_the_order_in_the_declaration() {
+    let folder = Folder::new("driver-claim-early");
+    let (mesh, _stop) = mesh_that_pauses(&folder, Some(PausePoint::OrderBeforePut)).await;
+    let mut fleet = Fleet::new(&mesh, 2).await;
+    let id = start(&mesh).await;
+    assert!(tokio::time::timeout(Duration::from_millis(300), mesh.tick()).await.is_err());
+    fleet.speak(&mesh, &[]).await;
+    for node in &fleet.nodes {
+        let answer = mesh.claim(node, &claim(&id)).await.unwrap();
+        assert!(!answer.granted, "granted for an order that the node cannot have");
+    }
 }
 
 #[tokio::test]

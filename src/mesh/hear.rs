@@ -34,6 +34,8 @@ const LISTENING_KEY: &str = "listening";
 pub struct Hearing {
     /// Mesh time when this process' clock said zero: mesh time goes on over a restart.
     base: Millis,
+    /// Mesh time when this process began to listen.
+    began: Millis,
     heard: Mutex<Heard>,
 }
 
@@ -87,7 +89,7 @@ impl Hearing {
         (heard.looked_at, heard.coarse_at) = (now, now);
         let value = serde_json::to_vec(&Stored { now, listening: heard.listening })?;
         match store.put_if(LISTENING_KEY, revision, value).await? {
-            Put::Stored(_) => Ok(Hearing { base, heard: Mutex::new(heard) }),
+            Put::Stored(_) => Ok(Hearing { base, began: now, heard: Mutex::new(heard) }),
             Put::Conflict => Err(Fault::Refused("another nox-mesh serve began at this moment".into())),
         }
     }
@@ -95,6 +97,11 @@ impl Hearing {
     /// Mesh time.
     pub fn now(&self) -> Millis {
         self.base + clock::monotonic_ms()
+    }
+
+    /// Whether that was before this process began: how long ago is not known then.
+    pub fn is_before_restart(&self, at: Millis) -> bool {
+        at < self.began
     }
 
     /// When and whether the mesh can hear.

@@ -271,7 +271,11 @@ fn node_row(line: &NodeLine) -> Vec<String> {
     vec![
         line.name.clone(),
         line.presence.clone(),
-        line.last_heard_s.map_or("-".into(), |seconds| format!("{} ago", ago(seconds))),
+        match line.last_heard_s {
+            Some(seconds) => format!("{} ago", ago(seconds)),
+            None if line.heard_before_restart => "before restart".into(),
+            None => "-".into(),
+        },
         version,
         rollback,
         generation,

@@ -133,6 +133,14 @@ async fn a_download_goes_on_where_it_broke_off() {
     let past = served.call("GET", &path, &node.authorization, &[("range", &past)], "").await;
     assert_eq!(past.status, 416);
     assert_eq!(served.call("GET", &path, "", &[], "").await.status, 401);
+    // Bytes that were uploaded and refused are no package, whatever their hash.
+    let refused = deb::tests::package("1.5.0", "amd64", b"other");
+    let mut draft = served.mesh.registry.store().begin_large().unwrap();
+    draft.write(&refused).unwrap();
+    assert!(served.mesh.registry.add_package(draft).await.is_err());
+    let hash = crate::model::Digest::new(crate::sys::crypt::sha256(&refused));
+    let path = format!("/v1/packages/{hash}");
+    assert_eq!(served.call("GET", &path, &node.authorization, &[], "").await.status, 404);
     for other in ["00", "../ca/ca.key", &"0".repeat(64)] {
         let path = format!("/v1/packages/{other}");
         assert_eq!(served.call("GET", &path, &node.authorization, &[], "").await.status, 404, "{other}");

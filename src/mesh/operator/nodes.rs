@@ -14,8 +14,10 @@ pub struct NodeLine {
     pub name: String,
     /// `heard`, `silent`, `offline` (it said goodbye) or `never`.
     pub presence: String,
-    /// Seconds since it was last heard.
+    /// Seconds since it was last heard; none: never, or before the mesh was started anew.
     pub last_heard_s: Option<u64>,
+    /// It was heard before the mesh was started anew, and not since.
+    pub heard_before_restart: bool,
     /// The version that it runs.
     pub version: Option<String>,
     /// Whether that version got through a full reconcile there.
@@ -72,7 +74,12 @@ impl Mesh {
         let nodes = self.registry.nodes();
         let lines = nodes.iter().map(|record| {
             let presence = heard.remove(&record.id).unwrap_or_default();
-            NodeLine { remarks: self.remarks(record, &presence), ..line(record, &presence, now) }
+            let mut line = line(record, &presence, now);
+            line.remarks = self.remarks(record, &presence);
+            if presence.heard_at.is_some_and(|at| self.hearing.is_before_restart(at)) {
+                (line.last_heard_s, line.heard_before_restart) = (None, true);
+            }
+            line
         });
         let mut lines: Vec<NodeLine> = lines.collect();
         lines.sort_by(|a, b| a.name.cmp(&b.name));
@@ -111,6 +118,7 @@ fn line(record: &NodeRecord, presence: &Presence, now: u64) -> NodeLine {
         id: record.id.to_string(),
         name: record.name.to_string(),
         presence: word.to_owned(),
+        heard_before_restart: false,
         last_heard_s: presence.heard_at.map(|at| now.saturating_sub(at) / 1000),
         version: presence.version.as_ref().or(record.version.as_ref()).map(ToString::to_string),
         confirmed: presence.confirmed,
