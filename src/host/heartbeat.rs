@@ -232,7 +232,9 @@ impl Thread {
             self.interval = interval.clamp(INTERVAL.0, INTERVAL.1);
         }
         // Rung once for each generation: one that the loop refuses must not wake it for ever.
-        if self.shared.newest.swap(answer.newest, Ordering::AcqRel) != answer.newest {
+        let is_news = self.shared.newest.swap(answer.newest, Ordering::AcqRel) != answer.newest;
+        let statement = self.shared.statement.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if is_news && answer.newest > statement.heartbeat.accepted {
             self.shared.loop_bell.ring();
         }
         let before = self.acknowledged.len();
@@ -243,7 +245,6 @@ impl Thread {
         if let Err(error) = self.state.store_acknowledged(&self.acknowledged) {
             log::error!("rollbacks.acked cannot be written: {error}");
         }
-        let statement = self.shared.statement.lock().unwrap_or_else(PoisonError::into_inner);
         statement.rollbacks.iter().any(|record| !self.acknowledged.contains(&record.id))
     }
 

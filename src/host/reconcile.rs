@@ -91,14 +91,15 @@ impl Node {
         let declared = Declared::load(&state, &identity);
         let (refused, through) = state.refused();
         let root = state.root().clone();
+        let (running, installed) = (machine::running(), machine::installed(&root));
         let mut node = Node {
             link: Link::joined(&identity, waiter.clone())?,
             shared: Shared::new(waiter.bell())?,
-            running: machine::running(),
-            installed: machine::installed(&root),
+            upgrade: Upgrade::load(&state, &running, &installed),
+            running,
+            installed,
             records_through: through.max(state.settled()),
             owned: state.owned(),
-            upgrade: Upgrade::load(&state),
             state,
             waiter,
             notifier,
@@ -266,6 +267,11 @@ impl Node {
     /// Reads the rollback script's records; what was rolled back is refused from now on (E11).
     fn read_records(&mut self) {
         self.records = self.state.rollbacks();
+        let acknowledged = self.state.acknowledged();
+        for record in self.records.iter_mut().filter(|record| acknowledged.contains(&record.id)) {
+            // The mesh has it: no need to hold its log.
+            record.report.log = Vec::new();
+        }
         let asked = self.declared.in_force.as_ref().and_then(host_of).and_then(|host| host.target.as_ref());
         let asked = asked.map(|target| (&target.package.version, target.attempt));
         let before = self.records_through;
@@ -367,10 +373,17 @@ impl Node {
 
     fn poll(&mut self, wait: Duration) {
         let wait = wait.min(self.settings.reconcile);
+        let began = clock::monotonic();
         match self.link.declaration(self.declared.accepted, wait) {
             Ok(None) => {
-                self.link_failures = 0;
                 self.link_trouble = None;
+                // A mesh that stops, or a peer in between, says 'nothing new' at once: that must not
+                // become a loop without a pause.
+                if clock::monotonic() - began < wait / 2 {
+                    self.step_back(None);
+                } else {
+                    self.link_failures = 0;
+                }
             }
             Ok(Some(bytes)) => {
                 self.link_trouble = None;
@@ -378,6 +391,12 @@ impl Node {
                     self.link_failures = 0;
                     self.upgrade.again();
                     self.reconcile_at = Duration::ZERO;
+                    self.publish();
+                    // What rang for this one is answered; what rang for a still newer one is not.
+                    self.waiter.take_bell();
+                    if self.shared.newest() > self.declared.accepted {
+                        self.waiter.bell().ring();
+                    }
                 } else {
                     drop(bytes);
                     self.step_back(None);

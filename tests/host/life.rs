@@ -116,6 +116,21 @@ fn bad_declarations_are_reported_and_the_next_good_one_is_taken() {
 }
 
 #[test]
+fn a_mesh_that_says_nothing_new_at_once_is_not_asked_without_a_pause() {
+    let (mesh, machine) = (Mesh::start(), Machine::new("hasty"));
+    machine.join(&mesh);
+    machine.put("etc/nox-mesh-host/settings", "reconcile_seconds=60\n");
+    mesh.declare(1, FILES);
+    mesh.desk().is_hasty = true;
+    let _process = machine.run();
+    mesh.hears("a confirmation", |heartbeat| heartbeat.confirmed);
+    std::thread::sleep(Duration::from_secs(4));
+    assert!(mesh.desk().polls < 30, "{} polls", mesh.desk().polls);
+    mesh.declare(2, FILES);
+    mesh.hears("the next one", |heartbeat| heartbeat.applied == 2);
+}
+
+#[test]
 fn c43_damaged_state_files_are_reported_and_nothing_ends() {
     let (mesh, machine) = (Mesh::start(), Machine::new("damaged"));
     machine.join(&mesh);

@@ -155,6 +155,21 @@ fn c63_a_machine_s_failure_is_reported_and_the_attempt_not_repeated() {
     assert_eq!(calls(&machine, "start"), 1, "not after a restart either");
 }
 
+#[test]
+fn c52_a_lock_is_deferred_and_tried_again() {
+    let (mesh, machine, retain) = armed("lock");
+    let result = "usr/lib/nox-mesh-host/install.result";
+    machine.put(result, "status=failed\nclass=machine\nreason=lock\nexit=10\ndetail=apt runs\n");
+    let package = store(&mesh, "9.0.0", &machine.build_package("9.0.0", "nox-mesh-host 9.0.0"));
+    mesh.declare(1, &ordering(&retain, &package, 3));
+    let mut process = machine.run();
+    assert_eq!(state_of(&mesh, "deferred").reason.as_deref(), Some("lock"));
+    assert!(mesh.desk().heartbeats.iter().all(|h| h.order.as_ref().is_none_or(|o| o.state != "failed")));
+    machine.put(result, "status=installed\nclass=none\nreason=none\n");
+    assert!(process.ended().success());
+    assert!(mesh.desk().claims.len() >= 2, "claimed anew");
+}
+
 fn restart(process: &mut Process) {
     process.signal("TERM");
     process.ended();

@@ -39,6 +39,9 @@ pub struct Desk {
     /// Cut packages off after this many bytes, once.
     pub cut_at: Option<usize>,
     pub ranges: Vec<String>,
+    pub polls: usize,
+    /// Say 'nothing new' at once.
+    pub is_hasty: bool,
 }
 
 pub struct Mesh {
@@ -163,13 +166,14 @@ fn poll(wire: &mut Wire, desk: &Mutex<Desk>, path: &str) -> bool {
     };
     let (after, wait) = (number("after="), number("wait="));
     let until = Instant::now() + Duration::from_secs(wait);
+    desk.lock().unwrap().polls += 1;
     loop {
         if let Some((generation, envelope)) = &desk.lock().unwrap().envelope
             && *generation > after
         {
             return reply(wire, "200 OK", "", envelope);
         }
-        if Instant::now() >= until {
+        if Instant::now() >= until || desk.lock().unwrap().is_hasty {
             return reply(wire, "204 No Content", "", b"");
         }
         std::thread::sleep(Duration::from_millis(20));

@@ -4,6 +4,7 @@
 
 use crate::host::state::Root;
 use crate::wire::declaration::Access;
+use std::fmt;
 use std::fs::{Metadata, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
@@ -31,6 +32,16 @@ pub struct Seen {
     pub uid: u32,
     /// Group.
     pub gid: u32,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let number = |id: &Option<u32>| id.map_or("as it is".into(), |id| id.to_string());
+        match self {
+            Change::Own(uid, gid) => write!(f, "owner {}, group {}", number(uid), number(gid)),
+            Change::Mode(mode) => write!(f, "mode {mode:04o}"),
+        }
+    }
 }
 
 impl Seen {

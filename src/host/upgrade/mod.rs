@@ -101,9 +101,11 @@ pub struct Upgrade {
 
 impl Upgrade {
     /// What lies in the state folder.
-    pub fn load(state: &State) -> Self {
-        let unarmed = Some("not looked at yet".into());
-        Upgrade { last: state.attempted(), unarmed, ..Upgrade::default() }
+    pub fn load(state: &State, running: &Version, installed: &Installed) -> Self {
+        let mut upgrade = Upgrade { last: state.attempted(), ..Upgrade::default() };
+        let known_good = state.known_good();
+        upgrade.unarmed = upgrade.verified.unarmed(state.root(), running, installed, known_good.as_ref());
+        upgrade
     }
 
     /// Asks once, after the start, whether an install runs: then this process waits for it, and neither
@@ -261,7 +263,8 @@ impl Upgrade {
             }
         }
         retain::tidy(tools, known_good.as_ref(), host, refused);
-        self.unarmed = self.verified.unarmed(tools, known_good.as_ref());
+        self.unarmed =
+            self.verified.unarmed(tools.root(), tools.running, tools.installed, known_good.as_ref());
         if let Some(trouble) = trouble {
             self.retain_failures = self.retain_failures.saturating_add(1);
             let wait = backoff::after(self.retain_failures, BACKOFF.0, BACKOFF.1, random());
@@ -278,6 +281,10 @@ impl Upgrade {
 
     fn go(&mut self, tools: Tools<'_>, target: &Target) -> Next {
         if clock::monotonic() < self.not_before {
+            // After a result that passes, the decision is to go on, but not yet.
+            if let Some(Attempted { state: Progress::Failed(failure), .. }) = &self.last {
+                self.order = Some(ended_state(target, failure));
+            }
             return Next::Idle;
         }
         match self.steps(tools, target) {
@@ -388,10 +395,14 @@ fn order_state(target: &Target, state: &str, reason: Option<&str>, detail: Optio
 /// How the install script says that a person holds the package.
 const HELD: &str = "held by operator";
 
+/// What is tried again, or waits for a person, is deferred; `failed` is the end of the attempt.
 fn ended_state(target: &Target, failure: &Failure) -> OrderState {
     let detail = Some(failure.detail.clone());
     if failure.detail.starts_with(HELD) {
         return order_state(target, "deferred", Some(Waiting::Held.word()), detail);
+    }
+    if failure.reason.passes() {
+        return order_state(target, "deferred", Some(failure.reason.word()), detail);
     }
     OrderState {
         class: Some(failure.class.word().to_owned()),

@@ -5,7 +5,7 @@
 
 use super::{Tools, fetch};
 use crate::host::life::refuse::Refused;
-use crate::host::machine;
+use crate::host::machine::{self, Installed};
 use crate::host::state::Root;
 use crate::model::{Digest, Version};
 use crate::sys::durable;
@@ -40,16 +40,22 @@ impl Verified {
     }
 
     /// Why no rollback could follow; `None`: armed.
-    pub fn unarmed(&mut self, tools: Tools<'_>, known_good: Option<&Version>) -> Option<String> {
+    pub fn unarmed(
+        &mut self,
+        root: &Root,
+        running: &Version,
+        installed: &Installed,
+        known_good: Option<&Version>,
+    ) -> Option<String> {
         let Some(known_good) = known_good else { return Some("no version is confirmed here yet".into()) };
-        if known_good != tools.running {
-            return Some(format!("{} is not confirmed yet, known-good is {known_good}", tools.running));
+        if known_good != running {
+            return Some(format!("{running} is not confirmed yet, known-good is {known_good}"));
         }
-        let name = machine::package_name(known_good, tools.installed);
-        if !tools.root().state(&format!("packages/{name}")).exists() {
+        let name = machine::package_name(known_good, installed);
+        if !root.state(&format!("packages/{name}")).exists() {
             return Some(format!("{name} is not in packages/"));
         }
-        (!self.is_whole(tools.root(), &name)).then(|| format!("{name} in packages/ is damaged or has no sum"))
+        (!self.is_whole(root, &name)).then(|| format!("{name} in packages/ is damaged or has no sum"))
     }
 }
 

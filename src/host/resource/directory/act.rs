@@ -25,7 +25,7 @@ pub fn bring_about(state: &State, owned: &mut Owned, id: &str, folder: &Director
                 make(&path)?;
             }
             Step::Change(change) => {
-                log::info!("{id}: {change:?}");
+                log::info!("{id}: {change}");
                 access::change(&path, change)?;
             }
         }

@@ -25,7 +25,7 @@ pub fn bring_about(state: &State, owned: &mut Owned, id: &str, file: &File) -> R
                 write(&path, file.content.as_bytes(), mode, uid, gid)?;
             }
             Step::Change(change) => {
-                log::info!("{id}: {change:?}");
+                log::info!("{id}: {change}");
                 access::change(&path, change)?;
             }
         }
