@@ -46,7 +46,7 @@ SHELL_SCRIPTS = $(shell git ls-files 2>/dev/null | grep -v "^tests/bin/" | while
 
 .PHONY: shellcheck
 shellcheck: ## shellcheck over every script
-	shellcheck --shell=sh --severity=style $(SHELL_SCRIPTS)
+	shellcheck --shell=sh --severity=style $(SHELL_SCRIPTS) $(wildcard tests/shell/*.sh)
 
 .PHONY: test-unit
 test-unit: ## unit and integration tests, without the lab

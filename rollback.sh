@@ -5,9 +5,11 @@
 #
 #   known-good   unit     installed       record of this rollback   what is done
 #   unreadable   -        -               -                         says so, changes nothing
-#   readable     active   -               -                         nothing: the host runs
-#   readable     trying   -, count < 3    none unfinished           nothing: not at its limit yet (C01)
-#   readable     down     = known-good    unfinished                finishes it: start, outcome
+#   readable     active   = known-good    unfinished                repairs, outcome; no restart (C61)
+#   readable     active   other           -                         nothing: the host runs
+#   readable     trying   -, count < 3    -                         nothing: not at its limit yet (C01)
+#   readable     trying   refused by the guard, or at its limit     as `down`: no start limit is needed (E6)
+#   readable     down     = known-good    unfinished                finishes it: repair, start, outcome
 #   readable     down     = known-good    other, clean exits        restart storm: started again, bounded
 #   readable     down     = known-good    other                     stops loudly: not the binary
 #   readable     down     broken package  -                         repairs; starts it if that is known-good
@@ -27,7 +29,7 @@ NOX_MESH_HOST_TRANSACTION=1; export NOX_MESH_HOST_TRANSACTION    # our package s
 LOCK_WAIT_S=900; export LOCK_WAIT_S                              # longer than an upgrade waits (C52)
 unit=nox-mesh-host.service
 state=$root/var/lib/mesh-host; lib=$root/usr/lib/nox-mesh-host; records=$state/rollbacks
-tries_max=3 starts_max=3 storms_max=3 storm_window_s=600
+tries_max=3 starts_max=3 storms_max=3
 
 say() { printf '<%s>rollback: %s\n' "$1" "$2" >&2; }
 give_up() { say 2 "$1; a person is needed, $unit stays as it is"; exit 3; }
@@ -90,35 +92,22 @@ exits_were_clean() {   # systemd's own idea of clean; a crash loop keeps the cra
     return 1
 }
 
-# find_record FROM: the newest unsettled record that leads from there (empty: from anywhere) to known-good.
-find_record() {
-    record='' last=0 through=$(number "$state/rollbacks.settled" through)
-    for file in "$records"/*; do
-        n=${file##*/}
-        is_number "$n" || continue
-        [ "$n" -le "$last" ] || last=$n
-        [ "$n" -gt "$through" ] || continue
-        [ "$(get "$file" to)" = "$good" ] || continue
-        [ -z "$1" ] || [ "$(get "$file" from)" = "$1" ] || continue
-        [ "$n" -le "${record:-0}" ] || record=$n
-    done
-    [ -n "$record" ]
-}
 load() { token "$(get "$records/$record" "$1")"; }
-record_is_open() {
-    case $(load state)/$(load started) in begun/* | rolled-back/no) ;; *) return 1 ;; esac
-}
-open_record() {   # one more try of an unfinished record
+load_record() {
     id=$record from=$(load from) attempt=$(load attempt) rollout=$(load rollout) begun=$(load begun)
     tries=$(number "$records/$id" tries) outcome=$(load state)
     left=$(sed -n '/^result=/p;/^code=/p;/^status=/p;/^log=/p' "$records/$id")
+}
+open_record() {   # one more try of an unfinished record
+    load_record
     [ "$tries" -lt "$tries_max" ] || used_up tries
     tries=$((tries + 1))
     write_record "$outcome" none no || unwritable
     say 5 "try $tries of rollback $id, from $from to $good"
 }
 new_record() {    # the failed version's words are kept before anything is touched (C29)
-    id=$((last + 1)) from=$1 attempt=0 rollout='' tries=1 begun=$(date +%s)
+    from=$1 attempt=0 rollout='' tries=1 begun=$(date +%s)
+    id=$("$lib/record" next) || give_up 'the records cannot be read'
     if [ "$(get "$state/order" version)" = "$from" ]; then
         attempt=$(number "$state/order" attempt); rollout=$(token "$(get "$state/order" rollout)")
     fi
@@ -143,12 +132,8 @@ start_host() {    # a start is refused while the failed state stands (E5, C07); 
     done
     return 1
 }
-start_again() {   # start_again WHY: bounded in a row; a boot or ten quiet minutes end the row
-    IFS=. read -r up rest <"$root/proc/uptime" || up=0
-    row=$(number "$state/storms" count); since=$((up - $(number "$state/storms" uptime)))
-    if [ "$(get "$state/storms" boot_id)" != "$boot" ] || [ "$since" -gt "$storm_window_s" ]; then row=0; fi
-    [ "$row" -lt "$storms_max" ] || return 1
-    printf '%s\n' format=1 "boot_id=$boot" "uptime=$up" "count=$((row + 1))" | put "$state/storms" || return 1
+start_again() {   # start_again WHY: bounded in a row
+    row=$("$lib/storm" "$storms_max") || return 1
     say 4 "$1; $installed is started again ($((row + 1)) of $storms_max), no version is changed"
     sleep $((row * 20))
     start_host || give_up "$installed does not start"
@@ -194,8 +179,8 @@ find_manager() {
     give_up 'no package manager that is known here owns the host'
 }
 roll_back() {     # roll_back FROM
-    if find_record "$1"; then
-        record_is_open || give_up "rollback $record from $1 to $good is over and did not last"
+    if record=$("$lib/record" find "$good" "$1" "$(number "$state/rollbacks.settled" through)"); then
+        "$lib/record" is-unfinished "$record" || give_up "rollback $record from $1 is over and did not last"
         open_record
     else
         new_record "$1"
@@ -214,18 +199,33 @@ broken_package() {   # finds out from where; a repair may be all that is needed
     from=$(get "$state/order" version)
     if ! is_version "$from" || [ "$from" = "$good" ]; then from=unknown; fi
 }
+host_runs() {     # a power cut may have left a record open and the package database half done (C61)
+    record=$("$lib/record" unfinished "$good") || { say 5 'the host runs; there is nothing to do'; exit 0; }
+    repair
+    read_package
+    case $whole/$installed in
+        "yes/$good") load_record ;;
+        yes/*) say 5 "the host runs as $installed; there is nothing to do"; exit 0 ;;
+        *) open_record; install_known_good ;;
+    esac
+    finish
+}
 decide() {
-    starts=0 open=no from=$installed why=''
-    [ "$(get "$state/starts" version)" != "$installed" ] || starts=$(number "$state/starts" count)
-    if find_record '' && record_is_open; then open=yes; fi
-    if [ "$active/$open" = activating/no ]; then
-        [ "$installed" != "$good" ] || starts=0
-        [ "$starts" -ge "$starts_max" ] || { say 5 'the service manager is still trying'; exit 0; }
-    fi
+    starts=0 open=no limit=no from=$installed why=''
+    case $(get "$state/starts" version)/$(get "$state/starts" refused) in
+        "$installed/1") starts=$starts_max ;;
+        "$installed/"*) starts=$(number "$state/starts" count) ;;
+    esac
+    ! record=$("$lib/record" unfinished "$good") || open=yes
+    [ "$installed" = "$good" ] || [ "$starts" -lt "$starts_max" ] || limit=yes
+    case $active/$limit/$open/$whole/$installed in
+        activating/no/yes/no/* | activating/no/yes/yes/"$good") ;;
+        activating/no/*) say 5 'the service manager is still trying'; exit 0 ;;
+    esac
     [ "$whole" = yes ] || broken_package
     ! exits_were_clean || why='restart storm, every exit was clean'
     if [ "$whole/$installed" = "yes/$good" ]; then
-        [ "$open" = no ] || { open_record; finish; }
+        [ "$open" = no ] || { load_record; repair; finish; }
         [ -z "$why" ] || start_again "$why" || give_up "$why, again and again"
         give_up "$good is the confirmed version: not the binary, the machine ($result $code/$status)"
     fi
@@ -243,7 +243,6 @@ main() {
     find_manager
     read_package
     read_unit
-    case $active in active | reloading) say 5 'the host runs; there is nothing to do'; exit 0 ;; esac
-    decide
+    case $active in active | reloading) host_runs ;; *) decide ;; esac
 }
 main "$@"

@@ -18,13 +18,20 @@ target_upper = $(shell printf '%s' '$(target_var)' | tr a-z A-Z)
 cargo_target_dir = $(or $(CARGO_TARGET_DIR),target)
 built = $(cargo_target_dir)/$(TARGET)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/nox-mesh-host
 
-.PHONY: packages host-binary
+# Only what the compiler does not have yet is asked for, so a build without a network works.
+rust_targets = $(patsubst targets/%.env,%,$(wildcard targets/*-*.env))
+target_missing = $(if $(wildcard $(shell rustc --print sysroot 2>/dev/null)/lib/rustlib/$(TARGET)/lib),,rust-targets)
+
+.PHONY: packages host-binary rust-targets
+
+rust-targets:
+	rustup target add $(rust_targets)
 
 packages: $(if $(BINARY),,host-binary)
 	@test -n '$(VERSION)' || { echo 'packages: VERSION=N.N.N is missing' >&2; exit 2; }
 	packaging/build-deb $(PACKAGE_FLAGS) '$(or $(BINARY),$(built))' '$(VERSION)' '$(TARGET)' '$(DIST)'
 
-host-binary:
+host-binary: $(if $(BINARY),,$(target_missing))
 	@test -n '$(VERSION)' || { echo 'packages: VERSION=N.N.N is missing' >&2; exit 2; }
 	@test -f 'targets/$(TARGET).env' || { echo 'packages: there is no targets/$(TARGET).env' >&2; exit 2; }
 	env -u NOX_MESH_HOST_FAULT NOX_MESH_HOST_VERSION='$(VERSION)' \

@@ -8,8 +8,9 @@
 .PHONY: test-lab lab-bases tools
 
 CARGO ?= cargo
-LAB_PACKAGES = mmdebstrap debian-archive-keyring systemd-container iproute2 util-linux file gcc libc6-dev \
-	musl-tools gcc-aarch64-linux-gnu shellcheck busybox mksh yash
+LAB_PACKAGES = mmdebstrap debian-archive-keyring systemd-container iproute2 util-linux \
+	musl-tools musl-dev gcc libc6-dev gcc-aarch64-linux-gnu qemu-user-static file xz-utils \
+	shellcheck dash busybox mksh yash
 
 test-lab: ## real machines: boot, break, power cut (needs root)
 	$(CARGO) test --locked --features mesh --test lab -- $(NAME)

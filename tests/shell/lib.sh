@@ -4,8 +4,14 @@ set -u
 repository=$(cd "$(dirname "$0")/../.." && pwd)
 shell=${NOX_TEST_SHELL:-dash}
 passed=0 failed=0
-scratch=$(mktemp -d)
+# In memory where programs may be run from there.
+scratch=$(mktemp -d /dev/shm/nox-shell.XXXXXX 2>/dev/null) || scratch=
+if [ -z "$scratch" ] || ! cp /bin/true "$scratch" || ! "$scratch/true"; then
+    rm -rf "$scratch"
+    scratch=$(mktemp -d)
+fi
 trap 'rm -rf "$scratch"' EXIT
+mkfifo "$scratch/alive"
 
 fake_package() {    # fake_package VERSION: into packages/, with its checksum
     ( cd "$root/var/lib/mesh-host/packages" || exit 1
@@ -17,11 +23,13 @@ fake_package() {    # fake_package VERSION: into packages/, with its checksum
 make_template() {
     root=$scratch/template
     mkdir -p "$root/bin" "$root/fake" "$root/run/systemd/system" "$root/usr/bin" "$root/usr/lib/nox-mesh-host" \
-        "$root/var/lib/mesh-host/packages" "$root/proc/sys/kernel/random" "$root/var/cache/apt/archives"
+        "$root/var/lib/mesh-host/packages" "$root/proc/sys/kernel/random" "$root/var/cache/apt/archives" \
+        "$root/var/lib/dpkg/updates"
     ln -s "$(command -v "$shell")" "$scratch/sh"
     cp "$repository"/tests/bin/* "$root/bin"
     for pair in rollback.sh:rollback packaging/start-guard:start-guard packaging/install:install \
-        packaging/lock:lock packaging/evidence:evidence packaging/manager-dpkg:manager-dpkg; do
+        packaging/lock:lock packaging/record:record packaging/storm:storm packaging/evidence:evidence \
+        packaging/manager-dpkg:manager-dpkg; do
         sed "1s,.*,#!$scratch/sh," "$repository/${pair%%:*}" >"$root/usr/lib/nox-mesh-host/${pair#*:}"
         chmod +x "$root/usr/lib/nox-mesh-host/${pair#*:}"
     done
@@ -33,21 +41,21 @@ make_template() {
     fake_package 1.5.0
     printf 'thread main panicked at boot\nnote: that is all\n' >"$root/fake/journal"
     echo 1.5.0 >"$root/fake/broken"
+    places
+    installed 1.5.0
+    order 1.5.0 7
+    starts 1.5.0 3
+    unit failed failed exit-code 1 101
+    : >"$fake/limit"
 }
+places() { state=$root/var/lib/mesh-host lib=$root/usr/lib/nox-mesh-host fake=$root/fake; }
 
 # The node after three crashes of 1.5.0, as the failure handler meets it.
 fresh() {
     root=$scratch/root
     rm -rf "$root"
     cp -a "$scratch/template" "$root"
-    state=$root/var/lib/mesh-host
-    lib=$root/usr/lib/nox-mesh-host
-    fake=$root/fake
-    installed 1.5.0
-    order 1.5.0 7
-    starts 1.5.0 3
-    unit failed failed exit-code 1 101
-    : >"$fake/limit"
+    places
 }
 installed() {
     echo "install ok installed $1" >"$fake/db"
@@ -60,7 +68,10 @@ order() {
     printf 'format=1\nversion=%s\nrollout=r-1\nattempt=%s\npackage=nox-mesh-host_%s_amd64.deb\nsha256=%s\n' \
         "$1" "$2" "$1" "${sum%% *}" >"$state/order"
 }
-starts() { printf 'format=1\nversion=%s\ncount=%s\nboot_id=x\nhangs=%s\nasked=0\nrefused=0\n' "$1" "$2" "${3:-0}" >"$state/starts"; }
+starts() {          # starts VERSION COUNT [HANGS [REFUSED]]
+    printf 'format=1\nversion=%s\ncount=%s\nboot_id=x\nhangs=%s\nasked=0\nrefused=%s\n' "$1" "$2" "${3:-0}" "${4:-0}" \
+        >"$state/starts"
+}
 unit() { printf 'ActiveState=%s\nSubState=%s\nResult=%s\nExecMainCode=%s\nExecMainStatus=%s\n' "$@" >"$fake/unit"; }
 record() { # record ID FROM TO TRIES STATE STARTED
     mkdir -p "$state/rollbacks"
@@ -69,18 +80,38 @@ record() { # record ID FROM TO TRIES STATE STARTED
 }
 
 # run SCRIPT ARGUMENT...: in a session of its own, so that a cut ends all of it at once; sets rc and said.
+# It is over when nothing that the script started is there any more, in the background too: each has the write
+# end of a pipe as descriptor 9.
 run() {
     script=$lib/$1
     shift
     echo 0 >"$fake/calls"
     rc=0
+    cat "$scratch/alive" >/dev/null &
+    # shellcheck disable=SC2016,SC2034  # for the inner shell; rc is for the tests
     said=$(NOX_MESH_HOST_ROOT=$root setsid --wait sh -c 'echo $$ >"$NOX_MESH_HOST_ROOT/fake/pgid"; exec "$0" "$@"' \
-        "$script" "$@" 2>&1 </dev/null) || rc=$?
+        "$script" "$@" 2>&1 </dev/null 9>"$scratch/alive") || rc=$?
+    wait $!
 }
-value() { sed -n "s/^$2=//p" "$1" 2>/dev/null | head -n 1; }
+value() (           # value FILE KEY: the first such value
+    [ -f "$1" ] || return 0
+    while IFS= read -r line; do
+        case $line in "$2="*) printf '%s\n' "${line#*=}"; return 0 ;; esac
+    done <"$1"
+)
 active() { value "$fake/unit" ActiveState; }
 files_version() { value "$lib/package" version; }
-records() { ls "$state/rollbacks" 2>/dev/null | tr '\n' ' '; }
+names() {           # names FOLDER PATTERN...: what is there, one word each
+    ( cd "$1" 2>/dev/null || exit 0
+      shift
+      for pattern in "$@"; do
+          # shellcheck disable=SC2086  # a pattern on purpose
+          for name in $pattern; do [ ! -e "$name" ] || printf '%s ' "$name"; done
+      done )
+}
+records() { names "$state/rollbacks" '*'; }
+locks() { names "$state" '*.lock' '*.lock.*'; }
+there() { if [ -e "$1" ]; then echo yes; else echo no; fi; }
 
 now_testing=
 begin() { now_testing=$1; case_ok=yes; fresh; }

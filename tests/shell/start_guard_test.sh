@@ -1,4 +1,5 @@
 # start-guard's table, and how it tells an asked-for stop from a failure.
+# shellcheck disable=SC2016  # hostile words must reach the scripts as they are
 . "${0%/*}/lib.sh"
 fresh_guard() {     # 1.5.0 installed, never started
     begin "$1"
@@ -43,7 +44,7 @@ check third '0 3' "$rc $(count)"; end
 fresh_guard 'a confirmed version is not counted'
 installed 1.4.0
 for try in 1 2 3 4 5; do run start-guard start; done
-check rc 0 "$rc"; check 'no count' no "$([ -e "$state/starts" ] && echo yes || echo no)"; end
+check rc 0 "$rc"; check 'no count' no "$(there "$state/starts")"; end
 
 fresh_guard 'the count belongs to one version'
 starts 1.3.0 9
@@ -144,7 +145,7 @@ for trouble in no-package-file hostile-version no-state-folder state-is-a-file s
         no-systemctl) rm -f "$root/bin/systemctl" ;;
     esac
     run start-guard start
-    check rc 0 "$rc"; check 'nothing ran' no "$([ -e "$fake/owned" ] && echo yes || echo no)"
+    check rc 0 "$rc"; check 'nothing ran' no "$(there "$fake/owned")"
     stopped exit-code exited 1; check 'stopped too' 0 "$rc"; end
 done
 
@@ -154,4 +155,67 @@ stopped 'x
 count=0' '$(reboot)' '`x`'
 check 'one line a key' 6 "$(wc -l <"$state/last-exit" | tr -d ' ')"
 check count 1 "$(count)"; end
+
+called() { grep -c '^systemctl start --no-block nox-mesh-host-rollback.service' "$fake/log" 2>/dev/null || :; }
+
+fresh_guard 'e6 a refusal starts the rollback itself, without waiting for it'
+starts 1.5.0 3
+run start-guard start; check refused '1 1' "$rc $(called)"
+check 'on disk first' 1 "$(value "$state/starts" refused)"
+echo activating >"$fake/rollback-unit"
+run start-guard start; check 'one that works, or pauses, is left alone' '1 1' "$rc $(called)"
+echo failed >"$fake/rollback-unit"
+run start-guard start; check 'one that failed is started again' '1 2' "$rc $(called)"; end
+
+fresh_guard 'an allowed start calls no rollback'
+run start-guard start; check first '0 0' "$rc $(called)"
+record 1 1.5.0 1.4.0 1 rolled-back yes
+starts 1.5.0 7
+echo another >"$root/proc/sys/kernel/random/boot_id"
+run start-guard start; check 'none can follow' '0 0' "$rc $(called)"; end
+
+for how in 'begun no 0' 'begun no 3' 'rolled-back no 0'; do
+    fresh_guard "c61 the first start after a boot has an open record finished: $how"
+    # shellcheck disable=SC2086  # three words
+    set -- $how
+    installed 1.4.0
+    run start-guard start; check 'nothing to finish' '0 0' "$rc $(called)"
+    record 3 1.5.0 1.4.0 1 "$1" "$2"
+    printf 'format=1\nthrough=%s\n' "$3" >"$state/rollbacks.settled"
+    run start-guard start; check 'the same boot' '0 0' "$rc $(called)"
+    echo another >"$root/proc/sys/kernel/random/boot_id"
+    run start-guard start; check 'after a boot' '0 1' "$rc $(called)"
+    run start-guard start; check 'once' '0 1' "$rc $(called)"; end
+done
+
+for state_now in 'rolled-back yes' 'failed yes'; do
+    fresh_guard "a record that is over calls nothing: $state_now"
+    installed 1.4.0
+    record 3 1.5.0 1.4.0 1 "${state_now% *}" "${state_now#* }"
+    run start-guard start; check rc '0 0' "$rc $(called)"; end
+done
+
+fresh_guard 'a rollback unit that cannot be started is no reason to fail'
+installed 1.4.0
+record 3 1.5.0 1.4.0 1 begun no
+rm -f "$root/bin/systemctl"; printf '#!/bin/sh\nexit 1\n' >"$root/bin/systemctl"; chmod +x "$root/bin/systemctl"
+run start-guard start; check rc 0 "$rc"; end
+
+fresh_guard 'the ids of the last four counted starts are kept for the evidence'
+for n in 1 2 3 4 5; do
+    INVOCATION_ID=$(printf '%032d' $n); export INVOCATION_ID
+    starts_line=$(value "$state/starts" invocations)
+    starts 1.5.0 0; echo "invocations=$starts_line" >>"$state/starts"
+    run start-guard start
+    stopping 4711; stopped exit-code exited 101
+done
+check ids "$(printf '%032d %032d %032d %032d' 2 3 4 5)" "$(value "$state/starts" invocations)"
+starts 1.4.9 1; echo "invocations=$INVOCATION_ID" >>"$state/starts"
+INVOCATION_ID='x y'
+run start-guard start
+check 'of one version, and only ids' '' "$(value "$state/starts" invocations)"
+unset INVOCATION_ID; end
+
+begin 'the units name no program that a Debian 11 with a separate /bin lacks'
+check systemctl '' "$(grep -h '^Exec' "$repository"/packaging/systemd/* | grep /usr/bin/systemctl)"; end
 report
