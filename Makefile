@@ -29,6 +29,10 @@ build: ## both programs, for this machine
 	$(CARGO) build --locked --profile mesh --features mesh --bin nox-mesh
 	$(CARGO) build --locked --release --bin nox-mesh-host
 
+.PHONY: demo
+demo: tools ## three real nodes, a good version, a broken one, the report (root)
+	$(CARGO) test --quiet --locked --features mesh --test lab -- --live demo
+
 .PHONY: test
 test: tools format lint shellcheck test-unit test-shell test-lab ## everything that must hold
 
@@ -50,7 +54,7 @@ shellcheck: ## shellcheck over every script
 
 .PHONY: test-unit
 test-unit: ## unit and integration tests, without the lab
-	$(CARGO) test --locked --features mesh --lib --test tests
+	$(CARGO) test --locked --features mesh --lib --test tests --test host
 
 .PHONY: test-shell
 test-shell: ## the scripts' decision tables under four shells

@@ -140,6 +140,12 @@ fn on_path(tool: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(tool).is_file())
 }
 
+/// Our own standard output, for a scenario that is told as it happens.
+pub fn standard_output() -> Result<File, Failure> {
+    use std::os::fd::AsFd;
+    Ok(File::from(std::io::stdout().as_fd().try_clone_to_owned()?))
+}
+
 /// A file for a scenario's narration, gone when it is closed.
 pub fn narration() -> Result<File, Failure> {
     use rustix::fs::{MemfdFlags, memfd_create};

@@ -121,7 +121,8 @@ impl Fleet {
         for node in self.nodes.iter().filter(|n| !names.contains(&n.name.as_str())) {
             let heard = node.sh(&format!(
                 "grep -lF '{version}' {STATE}/declaration {STATE}/order {STATE}/refused {STATE}/started \
-                 /var/log/dpkg.log 2>/dev/null || :; journalctl -q -u nox-mesh-host.service | grep -F '{version}' || :"
+                 /var/log/dpkg.log 2>/dev/null || :; \
+                 journalctl -q -u nox-mesh-host.service | grep -F '{version}' || :"
             ))?;
             check(heard.is_empty(), || {
                 format!("{} was outside the wave and heard of {version}: {heard}", node.name)

@@ -113,6 +113,13 @@ impl Mesh {
         })
     }
 
+    /// `nox-mesh ARGUMENTS`, to be started by the caller.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.args(arguments).env("NOX_MESH_SOCKET", self.data().join("operator.sock"));
+        command
+    }
+
     /// Runs `nox-mesh ARGUMENTS` whatever its exit status.
     pub fn cli_output(&self, arguments: &[&str]) -> Result<Output, Failure> {
         Run::new(std::iter::once(PROGRAM).chain(arguments.iter().copied()))

@@ -23,6 +23,7 @@ use crate::wait::{Failure, fail};
 pub struct Wish {
     list: bool,
     verbose: bool,
+    live: bool,
     jobs: Option<usize>,
     names: Vec<String>,
 }
@@ -36,6 +37,7 @@ impl Wish {
             match word.as_str() {
                 "--list" => wish.list = true,
                 "--verbose" | "--nocapture" => wish.verbose = true,
+                "--live" => wish.live = true,
                 "--jobs" => {
                     let number = arguments.next().and_then(|n| n.parse().ok()).filter(|n| *n > 0);
                     wish.jobs = Some(number.ok_or("--jobs wants a number")?);
@@ -69,7 +71,7 @@ pub fn run(wish: &Wish) -> ExitCode {
         println!("no scenario has {} in its name (--list shows them)", wish.names.join(" or "));
     }
     enclosure::sweep();
-    let ground = match Ground::prepare(&chosen) {
+    let ground = match Ground::prepare(&chosen, wish.live) {
         Ok(ground) => ground,
         Err(why) => {
             println!("the lab could not be prepared: {why}");
@@ -126,19 +128,26 @@ struct Ground {
     bases: BTreeMap<Base, Result<PathBuf, String>>,
     id: String,
     count: AtomicUsize,
+    /// Told as it happens.
+    live: bool,
 }
 
 impl Ground {
-    fn prepare(cases: &[Case]) -> Result<Ground, Failure> {
+    fn prepare(cases: &[Case], live: bool) -> Result<Ground, Failure> {
         let wanted: BTreeSet<Base> = cases.iter().map(Case::base).collect();
         let hosts: BTreeSet<Host> = cases.iter().flat_map(|case| case.hosts().iter().copied()).collect();
         hosts.into_iter().try_for_each(|host| host.build().map(|_| ()))?;
         let obtained = wanted.into_iter().map(|base| (base, base.obtain().map_err(|e| e.to_string())));
-        Ok(Ground { bases: obtained.collect(), id: enclosure::new_id()?, count: AtomicUsize::new(0) })
+        let (id, count) = (enclosure::new_id()?, AtomicUsize::new(0));
+        Ok(Ground { bases: obtained.collect(), id, count, live })
     }
 
     /// One scenario from start to end, and its narration.
     fn run(&self, case: &Case) -> (Result<(), Failure>, String) {
+        if self.live {
+            let told = enclosure::standard_output().and_then(|out| self.start(case, &out));
+            return (told.and_then(|child| wait(child, case.limit())), String::new());
+        }
         let mut log = match enclosure::narration() {
             Ok(log) => log,
             Err(e) => return (Err(e), String::new()),

@@ -4,10 +4,11 @@
 //!
 //! ```ignore
 //! const TWO: &[Host] = &[Host::good("1.0.0"), Host::broken("1.1.0", "panic-in-reconcile")];
-//! Scenario { hosts: TWO, nodes: 3, ..s("rollout-stops", BOOKWORM, 300, rollout::stops) }
+//! hosts(TWO, nodes(3, s("rollout-stops", BOOKWORM, 300, rollout::stops)))
 //! ```
 
 mod broken;
+mod demo;
 mod killed;
 mod machine;
 mod no_rollback;
@@ -38,7 +39,8 @@ struct Scenario {
     run: fn(&Lab, Base) -> Done,
 }
 
-/// A part of `machine-kill-9`, run only when it is named in full.
+/// Run only when they are named in full: a part of `machine-kill-9`, and what `make demo` shows.
+const ONLY_BY_NAME: [&str; 2] = [HELD, "demo"];
 pub const HELD: &str = "machine-hold";
 
 const ALL: &[Base] = &Base::ALL;
@@ -50,11 +52,21 @@ const EXITS: &[Host] = &[rollout::OLD, rollout::EXITS];
 const HANGS: &[Host] = &[rollout::OLD, rollout::HANGS];
 const STORY: &[Host] = &[rollout::OLD, rollout::GOOD, rollout::PANICS, rollout::NEXT];
 
-fn scenarios() -> Vec<Scenario> {
-    // One node, unless `nodes` says otherwise.
-    let s = |name, bases, limit, run| Scenario { name, bases, hosts: &[], nodes: 1, limit: secs(limit), run };
-    let nodes = |nodes, scenario| Scenario { nodes, ..scenario };
-    let hosts = |hosts, scenario| Scenario { hosts, ..scenario };
+/// One node, unless `nodes` says otherwise.
+fn s(name: &'static str, bases: &'static [Base], limit: u64, run: fn(&Lab, Base) -> Done) -> Scenario {
+    Scenario { name, bases, hosts: &[], nodes: 1, limit: secs(limit), run }
+}
+
+fn nodes(nodes: usize, scenario: Scenario) -> Scenario {
+    Scenario { nodes, ..scenario }
+}
+
+fn hosts(hosts: &'static [Host], scenario: Scenario) -> Scenario {
+    Scenario { hosts, ..scenario }
+}
+
+/// The node alone, with stand-ins for versions of the host.
+fn alone() -> Vec<Scenario> {
     vec![
         nodes(2, s("machine-boots", ALL, 120, machine::boots)),
         s("machine-power", BOOKWORM, 120, machine::power),
@@ -77,11 +89,19 @@ fn scenarios() -> Vec<Scenario> {
         s("upgrade-clean-exit", ALL, 120, upgrade::clean_exit),
         s("upgrade-on-failure-stays-dead", BOOKWORM, 120, upgrade::clean_exit_on_failure),
         s("upgrade-ordered", ALL, 120, upgrade::ordered),
-        s("stubborn-reloads", BOOKWORM, 120, stubborn::e06_reloads),
+        s("stubborn-reloads", BOOKWORM, 120, stubborn::e6_reloads),
         s("stubborn-reboot-loop", ALL, 120, stubborn::reboot_loop),
         s("stubborn-same-again", BOOKWORM, 120, stubborn::again),
         s("stubborn-held", BOOKWORM, 120, stubborn::held),
         s("stubborn-lock", BOOKWORM, 120, stubborn::c52_lock),
+        s("power-mid-rollback", BOOKWORM, 300, power::mid_rollback),
+    ]
+}
+
+/// Real hosts and a mesh.
+fn fleets() -> Vec<Scenario> {
+    vec![
+        hosts(STORY, nodes(3, s("demo", BOOKWORM, 600, demo::demo))),
         hosts(STORY, nodes(3, s("e11-rollout-story", ALL, 300, rollout::e11_story))),
         hosts(EXITS, nodes(2, s("rollout-exits", BOOKWORM, 200, rollout::exits))),
         hosts(HANGS, nodes(2, s("rollout-hangs", BOOKWORM, 240, rollout::hangs))),
@@ -92,7 +112,6 @@ fn scenarios() -> Vec<Scenario> {
         hosts(ONE, nodes(2, s("rollout-preflight", BOOKWORM, 240, rollout::preflight))),
         hosts(TWO, s("rollout-arms-itself", BOOKWORM, 120, rollout::arms_itself)),
         hosts(ONE, s("rollout-host-itself", ALL, 120, rollout::the_host_itself)),
-        s("power-mid-rollback", BOOKWORM, 300, power::mid_rollback),
     ]
 }
 
@@ -105,7 +124,7 @@ pub struct Case {
 /// Every case, in the order of the registry.
 pub fn all() -> Vec<Case> {
     let each = |scenario: Scenario| scenario.bases.iter().map(move |base| Case { scenario, base: *base });
-    scenarios().into_iter().flat_map(each).collect()
+    alone().into_iter().chain(fleets()).flat_map(each).collect()
 }
 
 impl Case {
@@ -116,8 +135,8 @@ impl Case {
 
     /// Whether these names, parts of names or none at all mean it.
     pub fn is_meant_by(&self, names: &[String]) -> bool {
-        if self.scenario.name == HELD {
-            return names.iter().any(|n| n == HELD);
+        if ONLY_BY_NAME.contains(&self.scenario.name) {
+            return names.iter().any(|n| n == self.scenario.name);
         }
         names.is_empty() || names.iter().any(|n| self.name().contains(n.as_str()))
     }

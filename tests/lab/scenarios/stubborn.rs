@@ -1,4 +1,4 @@
-//! Recovery with something in its way: reloads, reboots, a foreign lock, a person's hold, the same fault again.
+//! Recovery with something in its way: reloads, reboots, a foreign lock, a hold, the same fault again.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ const OLD: &str = "1.0.0";
 const NEW: &str = "1.1.0";
 
 /// E6: a configuration tool reloads the service manager all the time, which forgets its counter each time.
-pub fn e06_reloads(lab: &Lab, base: Base) -> Done {
+pub fn e6_reloads(lab: &Lab, base: Base) -> Done {
     let node = ready(lab, base)?;
     let reload = "while :; do systemctl daemon-reload; sleep 1; done";
     node.sh(&format!("systemd-run --quiet --unit=reloader sh -c '{reload}'"))?;
@@ -41,7 +41,7 @@ pub fn reboot_loop(lab: &Lab, base: Base) -> Done {
     check(starts == 3, || format!("1.1.0 was started {starts} times"))
 }
 
-/// A bad version that somebody installs again is a new event: it is rolled back again, with a record of its own.
+/// A bad version that somebody installs again is a new event: rolled back again, with its own record.
 pub fn again(lab: &Lab, base: Base) -> Done {
     let node = ready(lab, base)?;
     back(lab, &node, NEW, 15)?;

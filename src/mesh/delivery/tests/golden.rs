@@ -245,7 +245,6 @@ fn the_json_of_the_contract() {
     let number = world.told()[0];
     world.fail(number);
     world.step();
-    // Their words are in the other tests.
     let verdict = world.report.verdict.as_mut().unwrap();
     (verdict.text, verdict.next) = ("...".into(), "...".into());
     expect![[r#"
