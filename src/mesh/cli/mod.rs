@@ -153,13 +153,13 @@ pub enum RolloutVerb {
     },
     /// Print what happens until it ends
     Watch {
-        /// Which one
-        id: String,
+        /// Which one [default: the newest]
+        id: Option<String>,
     },
     /// Everything about one: verdict, evidence, every node
     Report {
-        /// Which one
-        id: String,
+        /// Which one [default: the newest]
+        id: Option<String>,
     },
     /// Stop one: no node begins any more
     #[command(alias = "abort")]

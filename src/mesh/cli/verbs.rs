@@ -5,6 +5,7 @@ use super::table::table;
 use super::values::ago;
 use super::{DeclareArgs, LabelArgs, Output, PackageVerb, RolloutVerb, StartArgs, TokenVerb, Verb, watch};
 use crate::mesh::delivery::Plan;
+use crate::mesh::delivery::Report;
 use crate::mesh::operator::nodes::NodeLine;
 use crate::mesh::operator::routes::{
     Changed, DeclareAnswer, DeclareRequest, LabelRequest, PackageAnswer, StartRequest, StopRequest,
@@ -193,18 +194,32 @@ async fn rollout(context: &Context, verb: RolloutVerb) -> Result<ExitCode, Failu
                 .show(&context.get("/v1/rollouts").await?, |reports: &Vec<Value>| watch::overview(reports))?;
         }
         RolloutVerb::Status { id: Some(id) } => {
-            context.show(&context.get(&path(&id, "")).await?, watch::status)?;
+            context.show(&context.get(&path(&id, "")).await?, Report::status)?;
         }
         RolloutVerb::Report { id } => {
-            context.show(&context.get(&path(&id, "")).await?, watch::report)?;
+            let id = known_or_newest(context, id).await?;
+            context.show(&context.get(&path(&id, "")).await?, Report::text)?;
         }
-        RolloutVerb::Watch { id } => return watch::watch(context, &path(&id, "")).await,
+        RolloutVerb::Watch { id } => {
+            let id = known_or_newest(context, id).await?;
+            return watch::watch(context, &path(&id, "")).await;
+        }
         RolloutVerb::Stop { id, why } => {
             let answer = context.post(&path(&id, "/stop"), client::json(&StopRequest { why })?).await?;
-            context.show(&answer, watch::status)?;
+            context.show(&answer, Report::status)?;
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The id that was given, else that of the newest rollout.
+async fn known_or_newest(context: &Context, id: Option<String>) -> Result<String, Failure> {
+    if let Some(id) = id {
+        return Ok(id);
+    }
+    let all: Vec<Value> = read(&context.get("/v1/rollouts").await?)?;
+    let newest = all.last().map(|report| text(report, "id").to_owned());
+    newest.ok_or_else(|| Failure::Refused(404, "there is no rollout yet: nox-mesh rollout start".into()))
 }
 
 /// An id is one part of a path; what is not an id is left for the mesh to refuse.

@@ -1,5 +1,5 @@
-//! A rollout for people: overview, status, report, and `watch`, which prints a line for each thing that
-//! happens until the rollout ends.
+//! Rollouts for people: the overview, and `watch`, which prints a line for each thing that happens until
+//! the rollout ends. What one report says as text stands with the report itself (`delivery::Report::text`).
 //!
 //! `watch` asks again and again and prints what is new. The lines are a pure function of two reports, so
 //! that a missed answer or a mesh that restarts in between costs nothing but time.
@@ -8,6 +8,7 @@ use super::Output;
 use super::client::Failure;
 use super::table::table;
 use super::verbs::{Context, print, read, text};
+use crate::mesh::delivery::Report;
 use crate::wire::limits::cut;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -92,7 +93,13 @@ pub fn lines(before: &Value, after: &Value) -> Vec<String> {
         ));
     }
     if matches!(text(after, "state"), "stopped") {
-        lines.extend(why(after));
+        let report: Option<Report> = serde_json::from_value(after.clone()).ok();
+        lines.extend(
+            report
+                .map(|report| report.why().lines().map(str::to_owned).collect::<Vec<_>>())
+                .into_iter()
+                .flatten(),
+        );
         lines.push(format!("Everything about it: nox-mesh rollout report {id}"));
     }
     lines.iter().map(|line| cut(line, 600)).collect()
@@ -104,94 +111,12 @@ fn node_line(node: &Value) -> String {
     format!("{}: {}{detail}{runs}", text(node, "name"), text(node, "outcome"))
 }
 
-fn why(report: &Value) -> Vec<String> {
-    let mut lines = Vec::new();
-    let stopped = &report["stopped_because"];
-    if !stopped.is_null() {
-        lines.push(format!(
-            "stopped because of {}: {}",
-            text(stopped, "kind").replace('_', " "),
-            text(stopped, "text")
-        ));
-        let begun: Vec<&str> = array(stopped, "begun").iter().filter_map(Value::as_str).collect();
-        if !begun.is_empty() {
-            lines.push(format!("had begun before the stop: {}", begun.join(", ")));
-        }
-    }
-    let verdict = &report["verdict"];
-    if !verdict.is_null() {
-        lines.push(format!(
-            "verdict: {}: {}",
-            text(verdict, "kind").replace('_', " "),
-            text(verdict, "text")
-        ));
-        lines.extend(
-            array(verdict, "evidence").iter().filter_map(Value::as_str).map(|line| format!("  {line}")),
-        );
-        lines.push(format!("next: {}", text(verdict, "next")));
-    }
-    lines
-}
-
 /// `rollout status` without an id.
 pub fn overview(reports: &[Value]) -> String {
     let row = |report: &Value| {
         ["id", "version", "state", "summary"].iter().map(|field| text(report, field).to_owned()).collect()
     };
     table(&["ID", "VERSION", "STATE", "SUMMARY"], &reports.iter().map(row).collect::<Vec<_>>())
-}
-
-/// `rollout status ID`.
-pub fn status(report: &Value) -> String {
-    let mut lines =
-        vec![format!("{} of {}: {}", text(report, "id"), text(report, "version"), text(report, "state"))];
-    lines.push(text(report, "summary").to_owned());
-    lines.extend(why(report));
-    for waiting in array(report, "waiting_for") {
-        let who = waiting["name"].as_str().map(|name| format!("{name}: ")).unwrap_or_default();
-        let since = waiting["for_ms"].as_u64().unwrap_or(0) / 1000;
-        let left = waiting["left_ms"].as_u64().map(|ms| format!(", at most {} s more", ms / 1000));
-        let reason = text(waiting, "reason").replace('_', " ");
-        lines.push(format!("waits for {who}{reason} since {since} s{}", left.unwrap_or_default()));
-    }
-    lines.iter().map(|line| format!("{}\n", cut(line, 600))).collect()
-}
-
-/// `rollout report ID`.
-pub fn report(report: &Value) -> String {
-    let mut out = status(report);
-    for wave in array(report, "waves") {
-        let kind = if wave["canary"] == true { ", canary" } else { "" };
-        let state = text(wave, "state").replace('_', " ");
-        out.push_str(&format!("\nwave {}{kind}: {state}\n", wave["number"]));
-        for node in array(report, "nodes").iter().filter(|node| node["wave"] == wave["number"]) {
-            out.push_str(&format!("  {}\n", cut(&node_line(node), 400)));
-            out.push_str(&evidence(&node["evidence"]));
-        }
-    }
-    let not = array(report, "not_included");
-    if !not.is_empty() {
-        out.push_str("\nnot included\n");
-        let line = |node: &Value| format!("  {}: {}\n", text(node, "name"), cut(text(node, "reason"), 400));
-        out.push_str(&not.iter().map(line).collect::<String>());
-    }
-    out
-}
-
-fn evidence(evidence: &Value) -> String {
-    if evidence.is_null() {
-        return String::new();
-    }
-    let how = ["result", "code", "status"].iter().filter_map(|field| evidence[*field].as_str());
-    let head = format!(
-        "    rolled back from {} to {}: {} ({})\n",
-        text(evidence, "from"),
-        text(evidence, "to"),
-        text(evidence, "reason"),
-        how.collect::<Vec<_>>().join(" ")
-    );
-    let log = array(evidence, "log").iter().filter_map(Value::as_str);
-    head + &log.map(|line| format!("    | {}\n", cut(line, 400))).collect::<String>()
 }
 
 fn array<'a>(value: &'a Value, field: &str) -> &'a [Value] {

@@ -85,7 +85,7 @@ fn waves(rollout: &Rollout) -> Vec<WaveReport> {
         .map(|(number, wave)| WaveReport {
             number: number + 1,
             canary: wave.canary,
-            state: state(number, wave),
+            state: state(number, wave).to_owned(),
             nodes: wave.nodes.iter().map(ToString::to_string).collect(),
         })
         .collect()
@@ -99,7 +99,7 @@ fn nodes(rollout: &Rollout, look: &Look<'_>) -> Vec<NodeReport> {
             id: id.to_string(),
             name: member.name.clone(),
             wave: member.wave.map(|wave| wave + 1),
-            outcome: outcome_word(member),
+            outcome: outcome_word(member).to_owned(),
             detail: detail(member),
             version: presence.and_then(|p| p.version.as_ref()).map(ToString::to_string),
             evidence: member.evidence.as_ref().map(evidence),
@@ -187,7 +187,10 @@ fn not_included(rollout: &Rollout, look: &Look<'_>) -> Vec<NotIncluded> {
 }
 
 fn waiting_for(rollout: &Rollout, look: &Look<'_>) -> Vec<WaitingFor> {
-    let whole = |reason, for_ms, left_ms| WaitingFor { id: None, name: None, reason, for_ms, left_ms };
+    let whole = |reason: &str, for_ms, left_ms| {
+        let reason = reason.to_owned();
+        WaitingFor { id: None, name: None, reason, for_ms, left_ms }
+    };
     let mut list = Vec::new();
     let held_for = look.at.saturating_sub(rollout.held_since.unwrap_or(look.at));
     match rollout.state {
@@ -208,7 +211,7 @@ fn waiting_for(rollout: &Rollout, look: &Look<'_>) -> Vec<WaitingFor> {
             node.and_then(|node| node_waits(rollout, look, id, member, node))
         {
             let (id, name) = (Some(id.to_string()), Some(member.name.clone()));
-            list.push(WaitingFor { id, name, reason, for_ms, left_ms });
+            list.push(WaitingFor { id, name, reason: reason.to_owned(), for_ms, left_ms });
         }
     }
     list

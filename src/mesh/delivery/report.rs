@@ -1,10 +1,10 @@
 //! What a rollout tells people and programs, as values. [`super::list`] fills them in.
 
 use crate::mesh::presence::Millis;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// `rollout report`: the JSON of it is a contract.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// The rollout's id.
     pub id: String,
@@ -29,7 +29,7 @@ pub struct Report {
 }
 
 /// Why it stopped.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoppedBecause {
     /// In a word.
     pub kind: super::StopKind,
@@ -40,7 +40,7 @@ pub struct StoppedBecause {
 }
 
 /// What it was.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerdictReport {
     /// `broken_release`, `broken_machine`, `mesh_outage`, `undecided`.
     pub kind: VerdictKind,
@@ -53,7 +53,7 @@ pub struct VerdictReport {
 }
 
 /// What it was, in a word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VerdictKind {
     /// The version does not work.
@@ -67,20 +67,20 @@ pub enum VerdictKind {
 }
 
 /// A wave.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaveReport {
     /// Counted from one.
     pub number: usize,
     /// Judged by the canary's rules.
     pub canary: bool,
     /// `open`, `soaking`, `passed`, `not_passed`.
-    pub state: &'static str,
+    pub state: String,
     /// Ids of its nodes.
     pub nodes: Vec<String>,
 }
 
 /// A node that was told.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeReport {
     /// Its id.
     pub id: String,
@@ -90,7 +90,7 @@ pub struct NodeReport {
     pub wave: Option<usize>,
     /// `told`, `received`, `waiting` (runs it, not confirmed yet), `confirmed`, `rolled-back`,
     /// `install-failed`, `deferred`, `silent`, `not-confirmed`, `unexpected-version`, `withdrawn`.
-    pub outcome: &'static str,
+    pub outcome: String,
     /// More about the outcome, one line.
     pub detail: Option<String>,
     /// The version that it runs now, as far as it was heard.
@@ -100,7 +100,7 @@ pub struct NodeReport {
 }
 
 /// A rollback.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EvidenceReport {
     /// The version that failed.
     pub from: String,
@@ -119,7 +119,7 @@ pub struct EvidenceReport {
 }
 
 /// A node that was not told.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotIncluded {
     /// Its id.
     pub id: String,
@@ -130,14 +130,14 @@ pub struct NotIncluded {
 }
 
 /// Something that the rollout waits for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitingFor {
     /// The node; none: the rollout as a whole.
     pub id: Option<String>,
     /// Its name.
     pub name: Option<String>,
     /// What for, in a word: `receipt`, `confirmation`, `node_online`, `soak`, `mesh_hearing`, …
-    pub reason: &'static str,
+    pub reason: String,
     /// For how long already, in milliseconds of listening time.
     pub for_ms: Millis,
     /// At most how much longer, where there is a limit.

@@ -57,24 +57,40 @@ impl VerdictKind {
 }
 
 impl Report {
-    /// The report as text for people.
+    /// The whole report as text for people.
     pub fn text(&self) -> String {
-        let mut out = String::new();
-        // invariant: writing to a String cannot fail.
-        let _ = self.write(&mut out);
-        out
+        written(|out| {
+            self.write_head(out)?;
+            self.write_waves(out)?;
+            self.write_not_included(out)?;
+            self.write_waiting(out)
+        })
     }
 
-    fn write(&self, out: &mut String) -> fmt::Result {
+    /// Where the rollout stands: without the waves, and of the others only what it waits for.
+    pub fn status(&self) -> String {
+        written(|out| {
+            self.write_head(out)?;
+            self.write_waiting(out)
+        })
+    }
+
+    /// Why it stopped and what that was, for whoever watches; nothing while it runs.
+    pub fn why(&self) -> String {
+        written(|out| self.write_why(out))
+    }
+
+    fn write_head(&self, out: &mut String) -> fmt::Result {
         writeln!(out, "rollout {} of {}: {} ({})", self.id, self.version, self.state.word(), self.summary)?;
+        self.write_why(out)
+    }
+
+    fn write_why(&self, out: &mut String) -> fmt::Result {
         if let Some(stopped) = &self.stopped_because {
             sentence(out, "  stopped: ", &stopped.text)?;
             if !stopped.begun.is_empty() {
-                writeln!(
-                    out,
-                    "  had begun before the stop: {}",
-                    names(stopped.begun.iter().map(String::as_str))
-                )?;
+                let begun = names(stopped.begun.iter().map(String::as_str));
+                writeln!(out, "  had begun before the stop: {begun}")?;
             }
         }
         if let Some(verdict) = &self.verdict {
@@ -84,13 +100,17 @@ impl Report {
             }
             sentence(out, "  next: ", &verdict.next)?;
         }
-        self.write_waves(out)?;
+        Ok(())
+    }
+
+    fn write_not_included(&self, out: &mut String) -> fmt::Result {
         if !self.not_included.is_empty() {
             writeln!(out, "not told")?;
         }
-        for node in &self.not_included {
-            writeln!(out, "  {:<16} {}", node.name, node.reason)?;
-        }
+        self.not_included.iter().try_for_each(|node| writeln!(out, "  {:<16} {}", node.name, node.reason))
+    }
+
+    fn write_waiting(&self, out: &mut String) -> fmt::Result {
         for wait in &self.waiting_for {
             let who = wait.name.as_deref().unwrap_or("rollout");
             let reason = wait.reason.replace('_', " ");
@@ -121,6 +141,13 @@ impl Report {
         }
         Ok(())
     }
+}
+
+fn written(write: impl FnOnce(&mut String) -> fmt::Result) -> String {
+    let mut out = String::new();
+    // invariant: writing to a String cannot fail.
+    let _ = write(&mut out);
+    out
 }
 
 /// A sentence behind its label, broken between words; what follows the first line is indented.

@@ -461,9 +461,9 @@ impl World {
         open.map(|(id, _)| id.as_str()[2..].parse().unwrap()).collect()
     }
 
-    pub fn outcome(&self, number: usize) -> &'static str {
+    pub fn outcome(&self, number: usize) -> &str {
         let wanted = id(number).to_string();
-        self.report.nodes.iter().find(|n| n.id == wanted).map_or("not told", |n| n.outcome)
+        self.report.nodes.iter().find(|n| n.id == wanted).map_or("not told", |n| n.outcome.as_str())
     }
 
     pub fn why_not(&self, number: usize) -> &str {
