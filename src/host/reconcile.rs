@@ -120,6 +120,10 @@ impl Node {
             signal: None,
         };
         node.remember("start-id", stored);
+        if !["identity", "identity.copy"].iter().all(|name| node.state.exists(name)) {
+            let stored = node.state.store_identity(&node.identity);
+            node.remember("identity", stored);
+        }
         node.read_records();
         // The first heartbeat already says what was rolled back and what is refused (C28).
         node.publish();
