@@ -138,7 +138,8 @@ impl Node {
             if self.asked_to_stop() {
                 return self.end(End::Asked);
             }
-            if clock::monotonic() >= self.reconcile_at && !self.upgrade.install_runs() {
+            // Also while an install runs: it may wait for a lock for minutes.
+            if clock::monotonic() >= self.reconcile_at {
                 self.reconcile();
                 self.confirm();
             }
