@@ -120,6 +120,10 @@ impl Node {
             signal: None,
         };
         node.remember("start-id", stored);
+        if !["identity", "identity.copy"].iter().all(|name| node.state.exists(name)) {
+            let stored = node.state.store_identity(&node.identity);
+            node.remember("identity", stored);
+        }
         node.read_records();
         // The first heartbeat already says what was rolled back and what is refused (C28).
         node.publish();
@@ -134,7 +138,8 @@ impl Node {
             if self.asked_to_stop() {
                 return self.end(End::Asked);
             }
-            if clock::monotonic() >= self.reconcile_at && !self.upgrade.install_runs() {
+            // Also while an install runs: it may wait for a lock for minutes.
+            if clock::monotonic() >= self.reconcile_at {
                 self.reconcile();
                 self.confirm();
             }

@@ -131,6 +131,20 @@ fn a_mesh_that_says_nothing_new_at_once_is_not_asked_without_a_pause() {
 }
 
 #[test]
+fn c92_settings_are_read_again_at_a_signal_and_a_mistake_is_reported() {
+    let (mesh, machine) = (Mesh::start(), Machine::new("settings"));
+    machine.join(&mesh);
+    mesh.declare(1, FILES);
+    let mut process = machine.run();
+    mesh.hears("a confirmation", |heartbeat| heartbeat.confirmed && heartbeat.failed == 0);
+    machine.put("etc/nox-mesh-host/settings", "log_level=loud\n");
+    process.signal("HUP");
+    let report = mesh.hears("the mistake", |heartbeat| heartbeat.failed == 1);
+    assert!(report.failures[0].error.starts_with("settings, line 1: log_level"), "{report:#?}");
+    assert!(process.is_up());
+}
+
+#[test]
 fn c43_damaged_state_files_are_reported_and_nothing_ends() {
     let (mesh, machine) = (Mesh::start(), Machine::new("damaged"));
     machine.join(&mesh);

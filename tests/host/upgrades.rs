@@ -170,6 +170,28 @@ fn c52_a_lock_is_deferred_and_tried_again() {
     assert!(mesh.desk().claims.len() >= 2, "claimed anew");
 }
 
+#[test]
+fn an_install_that_was_cut_off_is_claimed_anew_and_not_for_ever() {
+    let (mesh, machine, retain) = armed("cut-off");
+    let package = store(&mesh, "9.0.0", &machine.build_package("9.0.0", "nox-mesh-host 9.0.0"));
+    let begun = |tries: u32| {
+        let text = format!("format=1\nversion=9.0.0\nattempt=3\nrollout=r-1\nstate=begun\ntries={tries}\n");
+        std::fs::write(machine.state("attempt"), text).unwrap();
+    };
+    begun(3);
+    mesh.declare(1, &ordering(&retain, &package, 3));
+    let mut process = machine.run();
+    let order = state_of(&mesh, "failed");
+    assert_eq!((order.class.as_deref(), order.reason.as_deref()), (Some("machine"), Some("state")));
+    assert!(mesh.desk().claims.is_empty());
+    process.signal("KILL");
+    process.ended();
+    begun(1);
+    machine.put("usr/lib/nox-mesh-host/install.result", "status=installed\nclass=none\nreason=none\n");
+    assert!(machine.run().ended().success());
+    assert_eq!(mesh.desk().claims.len(), 1);
+}
+
 fn restart(process: &mut Process) {
     process.signal("TERM");
     process.ended();
@@ -205,10 +227,13 @@ fn c76_no_claim_no_install() {
 fn a_host_that_starts_during_an_install_waits_for_it() {
     let (mesh, machine, retain) = armed("waits");
     machine.put("usr/lib/nox-mesh-host/running", "");
-    mesh.declare(1, &ordering(&retain, &store(&mesh, "9.0.0", b"x"), 3));
+    let folder = r#"{"kind":"directory","name":"/etc/app"},"#;
+    let host = ordering(&retain, &store(&mesh, "9.0.0", b"x"), 3);
+    mesh.declare(1, &format!("{folder}{host}"));
     let mut process = machine.run();
     mesh.hears("a heartbeat", |heartbeat| heartbeat.sequence > 2);
     assert!(!machine.state("known-good").exists(), "it does not confirm");
+    until("it goes on reconciling", || machine.path("etc/app").exists());
     machine.package("9.0.0");
     std::fs::remove_file(machine.path("usr/lib/nox-mesh-host/running")).unwrap();
     assert!(process.ended().success(), "another version is installed now");

@@ -282,7 +282,9 @@ impl Upgrade {
     fn go(&mut self, tools: Tools<'_>, target: &Target) -> Next {
         if clock::monotonic() < self.not_before {
             // After a result that passes, the decision is to go on, but not yet.
-            if let Some(Attempted { state: Progress::Failed(failure), .. }) = &self.last {
+            if let Some(Attempted { attempt, state: Progress::Failed(failure), .. }) = &self.last
+                && *attempt == target.attempt
+            {
                 self.order = Some(ended_state(target, failure));
             }
             return Next::Idle;
