@@ -32,7 +32,9 @@ fn what_is_taken_and_what_is_not() {
         "rollout start --version 1.5.0",
         "rollout status",
         "rollout status r-1",
+        "rollout watch",
         "rollout watch r-1",
+        "rollout report",
         "rollout report r-1",
         "rollout stop r-1 --why because",
         "rollout abort r-1",
@@ -50,7 +52,7 @@ fn what_is_taken_and_what_is_not() {
         "rollout start",
         "rollout start --version 1.5.0 --waves 0",
         "rollout start --version 1.5.0 --max-in-change 120%",
-        "rollout watch",
+        "rollout stop",
         "roll",
         "nodes --output yaml",
     ];
