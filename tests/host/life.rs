@@ -98,21 +98,35 @@ fn bad_declarations_are_reported_and_the_next_good_one_is_taken() {
     let mut process = machine.run();
     mesh.hears("a confirmation", |heartbeat| heartbeat.confirmed);
     let deep = "[".repeat(10_000) + &"]".repeat(10_000);
-    let rows: [(Vec<u8>, &str); 5] = [
+    let document = |node: &str, generation: &str| {
+        mesh.seal(&format!(r#"{{"format":1,"node":"{node}","generation":{generation},"resources":[]}}"#))
+    };
+    let mut forged = String::from_utf8(document("n-1", "9")).unwrap();
+    forged = forged.replace("\\\"generation\\\":9", "\\\"generation\\\":8");
+    let rows: [(Vec<u8>, &str); 8] = [
         (b"".to_vec(), "no declaration envelope"),
-        (b"null".to_vec(), "no declaration envelope"),
+        // Between two of one answer, so that neither is taken for the other.
         (vec![b' '; 50_000_000], "larger than"),
+        (b"null".to_vec(), "no declaration envelope"),
         (mesh.seal(&deep), "expected an object, found an array"),
-        (mesh.seal(r#"{"format":1,"node":"n-2","generation":9,"resources":[]}"#), "it is for node n-2"),
+        (document("n-1", "\"nine\""), "generation: expected a whole number"),
+        (document("n-2", "9"), "it is for node n-2"),
+        (document("n-1", "1"), "generation 1 is not above the accepted generation 1"),
+        (forged.into_bytes(), "signature"),
     ];
     for (bytes, said) in rows {
         mesh.desk().envelope = Some((9, bytes));
         mesh.hears(said, |h| h.declaration_refused.as_ref().is_some_and(|why| why.contains(said)));
         assert!(process.is_up());
+        assert_eq!(machine.read("etc/app/conf").as_deref(), Some("one\n"), "the last good one went: {said}");
     }
-    mesh.declare(10, r#"{"kind":"directory","name":"/etc/app"}"#);
-    let good = mesh.hears("the good one", |heartbeat| heartbeat.applied == 10);
-    assert_eq!(good.declaration_refused, None);
+    // One kind that this host does not know: the rest is applied, and the unknown one is reported by name.
+    mesh.declare(10, r#"{"kind":"directory","name":"/etc/app"},{"kind":"teapot","name":"brown"}"#);
+    let partly = mesh.hears("the newest one, in part", |heartbeat| heartbeat.applied == 10);
+    assert_eq!(partly.declaration_refused, None);
+    let failure = partly.failures.first().expect("the unknown kind is not reported");
+    assert_eq!((partly.failed, failure.name.as_str()), (1, "teapot:brown"));
+    assert!(failure.error.contains("does not know the kind 'teapot'"), "{}", failure.error);
 }
 
 #[test]
