@@ -13,6 +13,7 @@ mod killed;
 mod machine;
 mod no_rollback;
 mod power;
+mod readme;
 mod rollout;
 mod stubborn;
 mod units;
@@ -111,6 +112,7 @@ fn fleets() -> Vec<Scenario> {
         hosts(ONE, s("rollout-by-hand", BOOKWORM, 200, rollout::by_hand)),
         hosts(ONE, nodes(2, s("rollout-preflight", BOOKWORM, 240, rollout::preflight))),
         hosts(TWO, s("rollout-arms-itself", BOOKWORM, 120, rollout::arms_itself)),
+        hosts(TWO, s("readme-install", BOOKWORM, 180, readme::install_for_real)),
         hosts(ONE, s("rollout-host-itself", ALL, 120, rollout::the_host_itself)),
     ]
 }
