@@ -1,6 +1,6 @@
 # The scripts ended at every tool call, before and after it, in two ways: only the script dies and its unit tries
 # again, or the power is cut and the machine boots. Whatever the instant: known-good runs, one record, whole files.
-# Under dash and busybox at every call, under the other shells at every second one, which is NOX_TEST_EVERY.
+# Under dash and busybox at every call, under the other shells at every third one, see NOX_TEST_EVERY.
 . "${0%/*}/lib.sh"
 every=${NOX_TEST_EVERY:-1}
 exec 2>/dev/null     # the shells say "Killed" at every cut; findings go to stdout

@@ -182,9 +182,10 @@ run rollback
 check rc 0 "$rc"; rolled_back; end
 
 begin 'c52 a foreign lock is waited for'
-: >"$fake/locked"; echo 5 >"$fake/lock-sleeps"
+: >"$fake/locked"; echo 2 >"$fake/lock-sleeps"
 run rollback
-check rc 0 "$rc"; rolled_back; end
+check rc 0 "$rc"; rolled_back
+check 'soon at first' 'sleep 1 sleep 1 ' "$(grep '^sleep' "$fake/log" | tr '\n' ' ')"; end
 
 begin 'c52 a lock that stays: later, and three tries in all'
 : >"$fake/locked"
