@@ -49,13 +49,18 @@ impl Mesh {
         format!("https://{}:{}", network::MESH, self.port)
     }
 
-    /// Starts it and waits until it accepts connections.
+    /// Starts it and waits until it answers both nodes and operators.
     pub fn start(&self) -> Done {
         self.spawn(&[])?;
+        self.wait_answers()
+    }
+
+    /// Waits until it accepts connections of nodes and answers an operator.
+    pub fn wait_answers(&self) -> Done {
         let address = SocketAddr::from((network::MESH, self.port));
-        wait_until("the mesh accepts connections", secs(20), || {
+        wait_until("the mesh answers nodes and operators", secs(20), || {
             self.insist_alive()?;
-            Ok(TcpStream::connect_timeout(&address, secs(1)).is_ok())
+            Ok(TcpStream::connect_timeout(&address, secs(1)).is_ok() && self.cli(&["nodes"]).is_ok())
         })?;
         Ok(())
     }

@@ -25,7 +25,7 @@ pub fn at_points(lab: &Lab, base: Base) -> Done {
         fleet.add_file(&lab.package(&version, Kind::Exit1)?)?;
         fleet.mesh.kill_9()?;
         fleet.mesh.start_paused_at(point)?;
-        wait_until("the mesh answers", secs(20), || Ok(fleet.mesh.cli(&["nodes"]).is_ok()))?;
+        fleet.mesh.wait_answers()?;
         heard_again(&fleet)?;
         // The answer never comes when the mesh stands still before it: not waited for, not insisted on.
         let asked = fleet.mesh.ask_in_background(&start_words(&version, &[]));

@@ -18,6 +18,7 @@ pub fn facts(lab: &Lab, base: Base) -> Done {
         ("RestartUSec", "1s"),
         ("Type", "notify"),
         ("TimeoutStartUSec", "20s"),
+        ("TimeoutStartFailureMode", "kill"),
         ("TimeoutStopUSec", "5s"),
         ("TimeoutAbortUSec", "5s"),
         ("WatchdogUSec", "30s"),
