@@ -14,6 +14,7 @@
 #   readable     down     = known-good    other                     stops loudly: not the binary
 #   readable     down     broken package  -                         repairs; starts it if that is known-good
 #   readable     down     other           clean exits, count < 3    started again, bounded
+#   readable     down     other           crash, count 1 or 2       the same: others used the limit up (C08)
 #   readable     down     other           none, or all settled      new record, then back to known-good
 #   readable     down     other           unfinished, tries < 3     further try (a power cut strands nobody)
 #   readable     down     other           unfinished, used up       stops loudly
@@ -229,9 +230,8 @@ decide() {
         [ -z "$why" ] || start_again "$why" || give_up "$why, again and again"
         give_up "$good is the confirmed version: not the binary, the machine ($result $code/$status)"
     fi
-    if [ -n "$why" ] && [ "$whole" = yes ] && [ "$starts" -lt "$starts_max" ]; then
-        start_again "$why" || :
-    fi
+    [ -n "$why" ] || [ "$starts" -eq 0 ] || why="only $starts of the last starts were its own"
+    [ -z "$why" ] || [ "$whole" = no ] || [ "$starts" -ge "$starts_max" ] || start_again "$why" || :
     roll_back "$from"
 }
 main() {

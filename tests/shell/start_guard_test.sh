@@ -201,21 +201,6 @@ record 3 1.5.0 1.4.0 1 begun no
 rm -f "$root/bin/systemctl"; printf '#!/bin/sh\nexit 1\n' >"$root/bin/systemctl"; chmod +x "$root/bin/systemctl"
 run start-guard start; check rc 0 "$rc"; end
 
-fresh_guard 'the ids of the last four counted starts are kept for the evidence'
-for n in 1 2 3 4 5; do
-    INVOCATION_ID=$(printf '%032d' $n); export INVOCATION_ID
-    starts_line=$(value "$state/starts" invocations)
-    starts 1.5.0 0; echo "invocations=$starts_line" >>"$state/starts"
-    run start-guard start
-    stopping 4711; stopped exit-code exited 101
-done
-check ids "$(printf '%032d %032d %032d %032d' 2 3 4 5)" "$(value "$state/starts" invocations)"
-starts 1.4.9 1; echo "invocations=$INVOCATION_ID" >>"$state/starts"
-INVOCATION_ID='x y'
-run start-guard start
-check 'of one version, and only ids' '' "$(value "$state/starts" invocations)"
-unset INVOCATION_ID; end
-
 begin 'the units name no program that a Debian 11 with a separate /bin lacks'
 check systemctl '' "$(grep -h '^Exec' "$repository"/packaging/systemd/* | grep /usr/bin/systemctl)"; end
 report
