@@ -5,6 +5,7 @@
 //! 5 refused, 6 the mesh cannot be reached.
 
 pub mod client;
+pub mod context;
 pub mod table;
 pub mod values;
 pub mod verbs;
@@ -216,7 +217,7 @@ pub fn main() -> ExitCode {
     };
     let result = match cli.verb {
         Verb::Serve(arguments) => return run_server(arguments),
-        verb => run_client(verbs::Context { socket: cli.socket, output: cli.output }, verb),
+        verb => run_client(context::Context { socket: cli.socket, output: cli.output }, verb),
     };
     match result {
         Ok(code) => code,
@@ -227,7 +228,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run_client(context: verbs::Context, verb: Verb) -> Result<ExitCode, client::Failure> {
+fn run_client(context: context::Context, verb: Verb) -> Result<ExitCode, client::Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| client::Failure::Local(error.to_string()))?;
     runtime.block_on(verbs::run(&context, verb))

@@ -1,66 +1,21 @@
 //! The verbs: each is one call and how its answer is printed.
 
-use super::client::{self, Failure, Payload};
+use super::client::{self, Failure};
+use super::context::{Context, print, read, text};
 use super::table::table;
 use super::values::ago;
 use super::{DeclareArgs, LabelArgs, Output, PackageVerb, RolloutVerb, StartArgs, TokenVerb, Verb, watch};
-use crate::mesh::delivery::Plan;
-use crate::mesh::delivery::Report;
+use crate::mesh::delivery::{Plan, Report};
 use crate::mesh::operator::nodes::NodeLine;
 use crate::mesh::operator::routes::{
     Changed, DeclareAnswer, DeclareRequest, LabelRequest, PackageAnswer, StartRequest, StopRequest,
     TokenAnswer, TokenRequest,
 };
 use crate::mesh::registry::packages::Listed;
-use hyper::Method;
-use serde::Deserialize;
 use serde_json::Value;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-
-/// Where to call and how to print.
-pub struct Context {
-    /// The operator socket.
-    pub socket: PathBuf,
-    /// How to print.
-    pub output: Output,
-}
-
-impl Context {
-    pub(super) async fn get(&self, path: &str) -> Result<String, Failure> {
-        client::call(&self.socket, Method::GET, path, client::nothing()).await
-    }
-
-    async fn post(&self, path: &str, payload: Payload) -> Result<String, Failure> {
-        client::call(&self.socket, Method::POST, path, payload).await
-    }
-
-    /// Prints the answer: as it is for programs, through `people` for people.
-    fn show<T>(&self, answer: &str, people: impl Fn(&T) -> String) -> Result<(), Failure>
-    where
-        T: for<'de> Deserialize<'de>,
-    {
-        match self.output {
-            Output::Json => print(&format!("{answer}\n")),
-            Output::Table => print(&people(&read(answer)?)),
-        }
-        Ok(())
-    }
-}
-
-pub(super) fn read<T: for<'de> Deserialize<'de>>(answer: &str) -> Result<T, Failure> {
-    serde_json::from_str(answer).map_err(|error| {
-        Failure::Local(format!("the mesh's answer is not understood ({error}): is nox-mesh of one release?"))
-    })
-}
-
-/// Prints; a reader that went away is no error.
-pub(super) fn print(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-}
 
 /// Runs a verb.
 pub async fn run(context: &Context, verb: Verb) -> Result<ExitCode, Failure> {
@@ -243,10 +198,6 @@ pub(super) fn start_request(arguments: StartArgs) -> StartRequest {
             insist_unarmed: arguments.insist_unarmed,
         },
     }
-}
-
-pub(super) fn text<'a>(value: &'a Value, field: &str) -> &'a str {
-    value[field].as_str().unwrap_or("-")
 }
 
 fn node_table(lines: &[NodeLine]) -> String {

@@ -6,8 +6,8 @@
 
 use super::Output;
 use super::client::Failure;
+use super::context::{Context, print, read, text};
 use super::table::table;
-use super::verbs::{Context, print, read, text};
 use crate::mesh::delivery::Report;
 use crate::wire::limits::cut;
 use serde_json::Value;

@@ -55,6 +55,7 @@ mod tests;
 mod text;
 mod verdict;
 mod view;
+mod words;
 
 pub use claim::{NotGranted, claim};
 pub use list::report;

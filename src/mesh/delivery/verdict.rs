@@ -198,7 +198,7 @@ fn evidence(rollout: &Rollout, look: &Look<'_>, case: &Case<'_>) -> Vec<String> 
 fn evidence_line(member: &Member) -> String {
     let name = &member.name;
     let Some(record) = &member.evidence else {
-        return format!("{name}: {}", super::list::outcome_text(member));
+        return format!("{name}: {}", super::words::outcome_text(member));
     };
     let word = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".into());
     format!(

@@ -5,6 +5,7 @@
 //! speaks for that node only (rule 7 of the system), and no credential of a node opens anything else.
 
 pub mod accept;
+pub mod caller;
 pub mod packages;
 pub mod routes;
 pub mod stall;

@@ -1,6 +1,6 @@
 //! Packages to nodes: by hash, from wherever a broken-off download goes on.
 
-use super::routes::Caller;
+use super::caller::Caller;
 use crate::mesh::body::FileBody;
 use crate::mesh::core::Mesh;
 use crate::mesh::fault::Fault;

@@ -1,19 +1,18 @@
 //! The calls of the wire, as the wire page has them.
 
+use super::caller::Caller;
 use crate::mesh::answer::{collect, json};
 use crate::mesh::clock::unix_seconds;
 use crate::mesh::core::Mesh;
 use crate::mesh::fault::Fault;
-use crate::model::NodeId;
 use crate::wire::claim::ClaimRequest;
 use crate::wire::heartbeat::Heartbeat;
-use crate::wire::join::{JoinAnswer, JoinRequest, read_authorization};
+use crate::wire::join::{JoinAnswer, JoinRequest};
 use crate::wire::{FORMAT, limits};
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{FromRequestParts, RawQuery, State};
-use axum::http::request::Parts;
-use axum::http::{StatusCode, header};
+use axum::extract::{RawQuery, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use std::sync::Arc;
@@ -32,25 +31,6 @@ pub fn router(mesh: Arc<Mesh>) -> Router {
         .fallback(async || Fault::NotFound("there is no such call".into()))
         .method_not_allowed_fallback(async || Fault::NotFound("there is no such call".into()))
         .with_state(mesh)
-}
-
-/// The node that calls, proved by its credential.
-pub struct Caller(pub NodeId);
-
-impl FromRequestParts<Arc<Mesh>> for Caller {
-    type Rejection = Fault;
-
-    async fn from_request_parts(parts: &mut Parts, mesh: &Arc<Mesh>) -> Result<Self, Fault> {
-        let value = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let caller = value.and_then(read_authorization).and_then(|(node, credential)| {
-            let id: NodeId = node.parse().ok()?;
-            mesh.registry.is_credential_of(&id, credential).then_some(Caller(id))
-        });
-        // One sentence for every reason: who guesses learns nothing.
-        caller.ok_or_else(|| {
-            Fault::NotYou("this mesh does not know this node and credential: join again".into())
-        })
-    }
 }
 
 fn read<T: miniserde::Deserialize>(text: &str, what: &str) -> Result<T, Fault> {
