@@ -25,7 +25,7 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | sort -u | awk -F'|' '{printf "%-22s %s\n", $$1, $$2}'
 
 .PHONY: build
-build: ## both programs, for this machine
+build: build-tools ## both programs, for this machine
 	$(CARGO) build --locked --profile mesh --features mesh --bin nox-mesh
 	$(CARGO) build --locked --release --bin nox-mesh-host
 

@@ -22,17 +22,19 @@ built = $(cargo_target_dir)/$(TARGET)/$(if $(filter dev,$(PROFILE)),debug,$(PROF
 rust_targets = $(patsubst targets/%.env,%,$(wildcard targets/*-*.env))
 target_missing = $(if $(wildcard $(shell rustc --print sysroot 2>/dev/null)/lib/rustlib/$(TARGET)/lib),,rust-targets)
 
-.PHONY: packages host-binary rust-targets
+.PHONY: packages host-binary rust-targets check-version
 
 rust-targets:
 	rustup target add $(rust_targets)
 
-packages: $(if $(BINARY),,host-binary)
-	@test -n '$(VERSION)' || { echo 'packages: VERSION=N.N.N is missing' >&2; exit 2; }
+packages: check-version $(if $(BINARY),,host-binary) ## VERSION=1.2.3 TARGET=…: a package in dist/
 	packaging/build-deb $(PACKAGE_FLAGS) '$(or $(BINARY),$(built))' '$(VERSION)' '$(TARGET)' '$(DIST)'
 
-host-binary: $(if $(BINARY),,$(target_missing))
-	@test -n '$(VERSION)' || { echo 'packages: VERSION=N.N.N is missing' >&2; exit 2; }
+# Before a build of minutes, not after it.
+check-version:
+	@packaging/build-deb --check-version '$(VERSION)'
+
+host-binary: check-version build-tools $(if $(BINARY),,$(target_missing))
 	@test -f 'targets/$(TARGET).env' || { echo 'packages: there is no targets/$(TARGET).env' >&2; exit 2; }
 	env -u NOX_MESH_HOST_FAULT NOX_MESH_HOST_VERSION='$(VERSION)' \
 	    CC_$(target_var)='$(call target_value,cc)' AR_$(target_var)='$(call target_value,ar)' \

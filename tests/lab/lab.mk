@@ -5,12 +5,12 @@
 #   make lab-bases            only the base systems
 #   make tools                the tools that tests and lab need, from Debian
 
-.PHONY: test-lab lab-bases tools
+.PHONY: test-lab lab-bases tools build-tools
 
 CARGO ?= cargo
-LAB_PACKAGES = mmdebstrap debian-archive-keyring systemd-container iproute2 util-linux \
-	musl-tools musl-dev gcc libc6-dev gcc-aarch64-linux-gnu qemu-user-static file xz-utils \
-	shellcheck dash busybox mksh yash
+BUILD_PACKAGES = gcc libc6-dev musl-tools musl-dev gcc-aarch64-linux-gnu file
+LAB_PACKAGES = $(BUILD_PACKAGES) mmdebstrap debian-archive-keyring systemd-container iproute2 util-linux \
+	qemu-user-static xz-utils shellcheck dash busybox mksh yash
 
 test-lab: ## real machines: boot, break, power cut (needs root)
 	$(CARGO) test --locked --features mesh --test lab -- $(NAME)
@@ -19,8 +19,9 @@ lab-bases: ## the base systems that the lab's machines boot from
 	@tests/lab/bases
 
 # Asks apt only for what is missing, and refreshes its lists only when it does not know a package.
-tools: ## install what is missing of the tools (as root; else say what is missing)
-	@missing=; for p in $(LAB_PACKAGES); do \
+# install_missing PACKAGES
+define install_missing
+	@missing=; for p in $(1); do \
 	    dpkg-query -W -f '$${db:Status-Status}\n' $$p 2>/dev/null | grep -qx installed || \
 	        missing="$$missing $$p"; \
 	done; \
@@ -33,3 +34,10 @@ tools: ## install what is missing of the tools (as root; else say what is missin
 	    apt-cache policy $$p | grep -q 'Candidate: [0-9]' || { apt-get update && break; }; \
 	done; \
 	DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $$missing
+endef
+
+tools: ## install what is missing of all tools (as root; else say what is missing)
+	$(call install_missing,$(LAB_PACKAGES))
+
+build-tools: ## the same, only for building
+	$(call install_missing,$(BUILD_PACKAGES))

@@ -14,18 +14,18 @@ const CHAPTERS: &str = "## Install for real";
 
 pub fn install_for_real(lab: &Lab, base: Base) -> Done {
     let folder = Path::new(ROOM).join("readme");
-    std::fs::create_dir_all(&folder)?;
+    std::fs::create_dir_all(folder.join("dist"))?;
     for host in [OLD, GOOD] {
         let package = lab.host_package(host)?;
         let name = package.file_name().ok_or_else(|| Failure::new("a package without a name"))?;
-        std::fs::copy(&package, folder.join(name))?;
+        std::fs::copy(&package, folder.join("dist").join(name))?;
     }
     let mesh = lab.mesh()?;
     let node = lab.node("r1", base)?;
     node.boot()?;
     node.sh("mkdir -p /root/packages")?;
     std::fs::copy(
-        folder.join(format!("nox-mesh-host_{}_amd64.deb", OLD.version)),
+        folder.join(format!("dist/nox-mesh-host_{}_amd64.deb", OLD.version)),
         node.place("/root/nox-mesh-host_1.0.0_amd64.deb"),
     )?;
     let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md"))?;
@@ -38,7 +38,7 @@ pub fn install_for_real(lab: &Lab, base: Base) -> Done {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
             // Built by the lab itself, by the same rules; the flags of make are its own tests' matter.
-            ["make", ..] | ["export", ..] => {}
+            ["make", ..] | ["install", ..] => {}
             ["nox-mesh", "serve", options @ ..] => {
                 check(options.starts_with(&["--data"]), || format!("serve with {options:?}"))?;
                 mesh.start()?;
