@@ -34,7 +34,7 @@ demo: tools ## three real nodes, a good version, a broken one, the report (root)
 	$(CARGO) test --quiet --locked --features mesh --test lab -- --live demo
 
 .PHONY: test
-test: tools format lint shellcheck test-unit test-shell test-lab ## everything that must hold
+test: tools format lint shellcheck test-unit test-shell test-packages test-lab ## everything that must hold
 
 .PHONY: format
 format: ## is the code formatted?
@@ -59,3 +59,7 @@ test-unit: ## unit and integration tests, without the lab
 .PHONY: test-shell
 test-shell: ## the scripts' decision tables under four shells
 	tests/shell/run
+
+.PHONY: test-packages
+test-packages: build-tools ## the packages of both architectures, from outside
+	tests/packages/run

@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use crate::base::Base;
+use crate::command::Run;
 use crate::fleet::Fleet;
 use crate::hosts::Host;
 use crate::node::Node;
@@ -181,6 +182,9 @@ pub fn the_host_itself(lab: &Lab, base: Base) -> Done {
     let fleet = Fleet::new(lab, base, 1, OLD)?;
     let Some(node) = fleet.nodes.first() else { return Ok(()) };
     let pid = node.property("nox-mesh-host.service", "MainPID")?;
+    // Asked outside: the node has no such tool.
+    let kind = Run::new(["file", "--brief"]).arg(node.place("/usr/bin/nox-mesh-host")).ok()?.out;
+    check(kind.contains("static-pie linked") && kind.contains("stripped"), || format!("the host is {kind}"))?;
     // Internet sockets of any kind, and Unix ones that listen: its notify socket has no address.
     let ours = "grep -F nox-mesh-host || :";
     let inet = node.sh(&format!("ss -H --listening --tcp --udp --raw --processes | {ours}"))?;
