@@ -52,8 +52,14 @@ impl Mesh {
     ) -> Result<Self, Fault> {
         let known = driver::known(&store).await?;
         let hearing = Hearing::open(&store, known.latest).await?;
+        let registry = Registry::open(store).await?;
+        for (id, stored) in registry.all_rollbacks().await? {
+            if registry.node(&id).is_some() {
+                hearing.recall(&id, &stored);
+            }
+        }
         Ok(Mesh {
-            registry: Registry::open(store).await?,
+            registry,
             hearing,
             ca,
             advertise: told.advertise,

@@ -169,7 +169,18 @@ async fn c79_evidence_is_stored_once_however_often_it_is_sent() {
     let id = joined(&registry, "a").await;
     let record = Rollback { id: 3, boot: "b/../1".into(), from: "1.5.0".into(), ..Default::default() };
     for _ in 0..2 {
-        assert_eq!(registry.keep_rollbacks(&id, std::slice::from_ref(&record)).await.unwrap(), [3]);
+        assert_eq!(registry.keep_rollbacks(&id, std::slice::from_ref(&record), false).await.unwrap(), [3]);
     }
-    assert_eq!(registry.rollbacks(&id).await.unwrap(), [record]);
+    assert_eq!(registry.rollbacks(&id).await.unwrap(), [record.clone()]);
+    let again = Rollback { outcome: "rolled-back".into(), ..record.clone() };
+    assert_eq!(registry.keep_rollbacks(&id, std::slice::from_ref(&again), false).await.unwrap(), [3]);
+    assert_eq!(registry.rollbacks(&id).await.unwrap(), [again.clone()], "the record says more now");
+    assert_eq!(registry.keep_rollbacks(&id, &[record], true).await.unwrap(), [3]);
+    let other = Rollback { id: 1, boot: "b-2".into(), ..again.clone() };
+    registry.keep_rollbacks(&id, std::slice::from_ref(&other), false).await.unwrap();
+    assert_eq!(
+        registry.rollbacks(&id).await.unwrap(),
+        [again, other],
+        "oldest first, a late one changes nothing"
+    );
 }

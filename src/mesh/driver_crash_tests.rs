@@ -1,0 +1,73 @@
+//! What a mesh that dies at the worst moment must not lose, and what it must not do too early.
+
+use super::*;
+use crate::mesh::trial::{Failing, mesh_on};
+
+/// The canary of a rollout of two nodes, told and claimed.
+async fn claimed(mesh: &Mesh) -> (Fleet, RolloutId, NodeId) {
+    let mut fleet = Fleet::new(mesh, 2).await;
+    mesh.hearing.checkpoint(mesh.registry.store(), true).await.unwrap();
+    let id = start(mesh).await;
+    mesh.tick().await.unwrap();
+    fleet.speak(mesh, &[]).await;
+    let canary = fleet.told(mesh).pop().unwrap();
+    assert!(mesh.claim(&canary, &claim(&id)).await.unwrap().granted);
+    (fleet, id, canary)
+}
+
+fn rolled_back(fleet: &Fleet, mesh: &Mesh, canary: &NodeId, id: &RolloutId) -> Heartbeat {
+    Heartbeat {
+        start: 5,
+        rollbacks: vec![Rollback {
+            id: 1,
+            boot: format!("b-{canary}"),
+            from: "1.5.0".into(),
+            to: "1.4.0".into(),
+            attempt: claim(id).attempt,
+            rollout: Some(id.to_string()),
+            outcome: "rolled-back".into(),
+            reason: "it would not start".into(),
+            result: Some("exit-code".into()),
+            code: Some("exited".into()),
+            status: Some("42".into()),
+            log: vec!["panicked".into()],
+        }],
+        ..fleet.beat(mesh, canary, false)
+    }
+}
+
+#[tokio::test]
+async fn c79_evidence_that_was_acknowledged_is_in_the_report_of_the_next_mesh() {
+    let folder = Folder::new("driver-evidence-kill");
+    let (fleet, id, canary) = {
+        let (mesh, _stop) = mesh(&folder).await;
+        let (fleet, id, canary) = claimed(&mesh).await;
+        let beat = rolled_back(&fleet, &mesh, &canary, &id);
+        assert_eq!(mesh.heartbeat(&canary, &beat).await.unwrap().stored_rollbacks, [1]);
+        // Dropped here, right after the answer: no look, no checkpoint.
+        (fleet, id, canary)
+    };
+    let (mesh, _stop) = mesh(&folder).await;
+    // The node was told that the mesh has the record, and never says it again.
+    let beat = Heartbeat { start: 5, sequence: 99, ..fleet.beat(&mesh, &canary, false) };
+    mesh.heartbeat(&canary, &beat).await.unwrap();
+    for _ in 0..3 {
+        mesh.tick().await.unwrap();
+    }
+    let report = mesh.report(&id).await.unwrap();
+    assert_eq!(report.state, State::Stopped, "{}", report.text());
+    let evidence = report.nodes.iter().find_map(|node| node.evidence.clone()).unwrap();
+    assert_eq!((evidence.status.as_deref(), evidence.log), (Some("42"), vec!["panicked".to_owned()]));
+}
+
+#[tokio::test]
+async fn evidence_that_comes_with_a_late_statement_is_shown_too() {
+    let folder = Folder::new("driver-evidence-late");
+    let (mesh, _stop) = mesh(&folder).await;
+    let (fleet, id, canary) = claimed(&mesh).await;
+    let beat = rolled_back(&fleet, &mesh, &canary, &id);
+    let newer = Heartbeat { sequence: beat.sequence + 1, rollbacks: Vec::new(), ..beat.clone() };
+    mesh.heartbeat(&canary, &newer).await.unwrap();
+    assert_eq!(mesh.heartbeat(&canary, &beat).await.unwrap().stored_rollbacks, [1]);
+    assert_eq!(mesh.hearing.presence(&canary).rollbacks.len(), 1, "acknowledged and not known");
+}
