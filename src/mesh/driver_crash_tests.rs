@@ -71,3 +71,49 @@ async fn evidence_that_comes_with_a_late_statement_is_shown_too() {
     assert_eq!(mesh.heartbeat(&canary, &beat).await.unwrap().stored_rollbacks, [1]);
     assert_eq!(mesh.hearing.presence(&canary).rollbacks.len(), 1, "acknowledged and not known");
 }
+
+#[tokio::test]
+async fn c74_the_order_is_in_the_stored_rollout_before_anything_is_done() {
+    let folder = Folder::new("driver-stored-first");
+    {
+        let (mesh, _stop) = mesh_that_pauses(&folder, Some(PausePoint::OrderBeforePut)).await;
+        let _fleet = Fleet::new(&mesh, 4).await;
+        start(&mesh).await;
+        assert!(tokio::time::timeout(Duration::from_millis(300), mesh.tick()).await.is_err());
+    }
+    let (mesh, _stop) = mesh(&folder).await;
+    let id = mesh.rollout_ids().pop().unwrap();
+    let (_, rollout) = mesh.load(&id).await.unwrap();
+    let told = rollout.members.values().filter(|member| member.told.is_some()).count();
+    assert_eq!((told, rollout.waves.len()), (1, 1), "a fresh draw could choose another canary");
+}
+
+#[tokio::test]
+async fn c74_a_rollout_that_cannot_be_stored_tells_nobody() {
+    let folder = Folder::new("driver-store-fails");
+    let store = Failing::new(&folder);
+    let (mesh, _stop) = mesh_on(&folder, store.clone(), 1000, None).await;
+    let fleet = Fleet::new(&mesh, 4).await;
+    start(&mesh).await;
+    store.fail("rollout/");
+    assert!(mesh.tick().await.is_err());
+    assert_eq!(fleet.told(&mesh), [], "acted on what is not stored");
+    store.fail("");
+    mesh.tick().await.unwrap();
+    assert_eq!(fleet.told(&mesh).len(), 1);
+}
+
+#[tokio::test]
+async fn c76_a_stop_waits_for_its_turn() {
+    let folder = Folder::new("driver-turn");
+    let (mesh, _stop) = mesh(&folder).await;
+    let _fleet = Fleet::new(&mesh, 4).await;
+    let id = start(&mesh).await;
+    let turn = mesh.turn.lock().await;
+    let stop = mesh.stop_rollout(&id, "trial");
+    let early = tokio::time::timeout(Duration::from_millis(100), stop).await;
+    assert!(early.is_err(), "answered while actions that were decided before it are being carried out");
+    assert_eq!(mesh.report(&id).await.unwrap().stopped_because, None);
+    drop(turn);
+    assert_eq!(mesh.stop_rollout(&id, "trial").await.unwrap().state, State::Stopped);
+}

@@ -62,7 +62,7 @@ pub async fn run(settings: Settings) -> Result<(), Fault> {
     let told = Told { advertise, heartbeat_ms };
     let mesh = Arc::new(Mesh::open(store, ca, told, pause, stop.subscribe()).await?);
     let socket = settings.operator_socket.unwrap_or_else(|| settings.data.join("operator.sock"));
-    let operators = operator::bind(&socket)?;
+    let (operators, bound) = operator::bind(&socket).await?;
     announce(&mesh, &listener, &socket)?;
 
     let door = accept::Door {
@@ -84,7 +84,7 @@ pub async fn run(settings: Settings) -> Result<(), Fault> {
     let _ = deliver.await;
     let _ = tokio::time::timeout(link::FAREWELL_TIME, api).await;
     mesh.hearing.checkpoint(mesh.registry.store(), true).await?;
-    let _ = std::fs::remove_file(&socket);
+    bound.remove()?;
     log::info!("stopped");
     Ok(())
 }

@@ -184,3 +184,25 @@ async fn c79_evidence_is_stored_once_however_often_it_is_sent() {
         "oldest first, a late one changes nothing"
     );
 }
+
+#[tokio::test]
+async fn an_order_of_an_earlier_attempt_never_replaces_a_later_one() {
+    let folder = Folder::new("registry-attempts");
+    let registry = open(&folder).await;
+    let id = joined(&registry, "a").await;
+    let package = add(&registry, "1.5.0", b"five").await.unwrap().listed.package;
+    let order = |attempt: u64| TargetRecord {
+        package: package.clone(),
+        rollout: format!("r-{attempt}").parse().unwrap(),
+        attempt,
+        insist_unarmed: false,
+        since: 0,
+    };
+    assert!(registry.tell(&id, &order(7)).await.unwrap());
+    assert!(!registry.tell(&id, &order(6)).await.unwrap());
+    assert!(!registry.tell(&id, &order(7)).await.unwrap());
+    assert_eq!(registry.node(&id).unwrap().target.as_ref().unwrap().attempt, 7);
+    assert!(!registry.withdraw(&id, &"r-6".parse().unwrap(), 6).await.unwrap());
+    assert!(registry.tell(&id, &order(8)).await.unwrap());
+    assert_eq!(registry.node(&id).unwrap().target.as_ref().unwrap().attempt, 8);
+}
