@@ -12,9 +12,12 @@ use super::registry::Registry;
 use crate::model::{Attempt, RolloutId};
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::sync::{Mutex, Notify, watch};
+
+/// Which CA and declaration key the nodes of this store trust.
+const CA_KEY: &str = "ca";
 
 /// See the module.
 pub struct Mesh {
@@ -73,6 +76,32 @@ impl Mesh {
     }
 }
 
+/// Opens the CA of this store; one is made only for a store that no node was ever told of.
+///
+/// # Errors
+/// The CA is missing or another one than the store knows: nodes would find nobody whom they trust.
+pub async fn authority(store: &Store, data: &Path) -> Result<Ca, Fault> {
+    let known = store.get(CA_KEY).await?;
+    let is_used = known.is_some() || !store.list("node/").await?.is_empty();
+    let ca = Ca::open(data, is_used)?;
+    let ours = format!("{} {}", ca.fingerprint, ca.declaration_key_id);
+    match known {
+        None => {
+            store.put_if(CA_KEY, 0, ours.into_bytes()).await?;
+        }
+        Some(entry) if entry.value == ours.as_bytes() => {}
+        Some(_) => {
+            let text = format!(
+                "{} is not the one that mesh.db belongs to: nodes would refuse it. Put both back from \
+                 one backup",
+                data.join("ca").display()
+            );
+            return Err(Fault::Refused(text));
+        }
+    }
+    Ok(ca)
+}
+
 /// What nodes are told.
 pub struct Told {
     /// `https://HOST:PORT`.
@@ -119,5 +148,41 @@ impl Pause {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mesh::engine::embedded::Embedded;
+    use crate::mesh::trial::Folder;
+    use std::sync::Arc;
+
+    #[tokio::test]
+    async fn a_store_with_nodes_never_gets_another_ca() {
+        let folder = Folder::new("core-authority");
+        let data = folder.path();
+        let (ca, away) = (data.join("ca"), data.join("away"));
+        let store: Store = Arc::new(Embedded::open(data).unwrap());
+        let first = authority(&store, data).await.unwrap().fingerprint;
+        assert_eq!(authority(&store, data).await.unwrap().fingerprint, first);
+        std::fs::rename(&ca, &away).unwrap();
+        let missing = authority(&store, data).await.err().unwrap().to_string();
+        assert!(missing.contains("backup") && !ca.exists(), "{missing}");
+        Ca::open(data, false).unwrap();
+        let other = authority(&store, data).await.err().unwrap().to_string();
+        assert!(other.contains("one backup"), "{other}");
+        std::fs::remove_dir_all(&ca).unwrap();
+        std::fs::rename(&away, &ca).unwrap();
+        assert_eq!(authority(&store, data).await.unwrap().fingerprint, first);
+    }
+
+    #[tokio::test]
+    async fn a_store_of_an_earlier_release_is_known_by_its_nodes() {
+        let folder = Folder::new("core-authority-old");
+        let store: Store = Arc::new(Embedded::open(folder.path()).unwrap());
+        store.put_if("node/n-1", 0, b"{}".to_vec()).await.unwrap();
+        assert!(authority(&store, folder.path()).await.is_err());
+        assert!(!folder.path().join("ca").exists());
     }
 }

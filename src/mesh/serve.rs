@@ -2,7 +2,7 @@
 
 use super::ca::Ca;
 use super::clock::unix_seconds;
-use super::core::{Mesh, Pause, PausePoint, Told};
+use super::core::{self, Mesh, Pause, PausePoint, Told};
 use super::engine::Store;
 use super::engine::embedded::Embedded;
 use super::fault::Fault;
@@ -48,7 +48,7 @@ pub async fn run(settings: Settings) -> Result<(), Fault> {
     }
     make_private(&settings.data)?;
     let store: Store = Arc::new(Embedded::open(&settings.data)?);
-    let ca = Ca::open(&settings.data)?;
+    let ca = core::authority(&store, &settings.data).await?;
     let listener = TcpListener::bind(settings.listen).await.map_err(|error| {
         io::Error::new(error.kind(), format!("listening on {}: {error}", settings.listen))
     })?;
@@ -114,10 +114,19 @@ async fn wait_for_the_end(
         tokio::select! {
             _ = terminate.recv() => return Ok(()),
             _ = interrupt.recv() => return Ok(()),
-            _ = looks.tick() => {
-                tls.send_replace(link::tls::config(mesh.ca.server(host, unix_seconds())?)?);
-            }
+            _ = looks.tick() => look_at_certificate(&mesh.ca, host, tls),
         }
+    }
+}
+
+/// Takes a renewed certificate into use. A disk that is full for a day must not end the mesh: it goes on
+/// with the certificate that it has, which is renewed a year before its end.
+fn look_at_certificate(ca: &Ca, host: &str, tls: &watch::Sender<Arc<rustls::ServerConfig>>) {
+    match ca.server(host, unix_seconds()).and_then(link::tls::config) {
+        Ok(config) => {
+            tls.send_replace(config);
+        }
+        Err(error) => log::error!("the certificate is not renewed, trying again later: {error}"),
     }
 }
 
@@ -168,6 +177,22 @@ fn connections_max() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mesh::trial::Folder;
+
+    #[test]
+    fn a_certificate_that_cannot_be_looked_at_ends_nothing() {
+        let folder = Folder::new("serve-certificate");
+        let ca = Ca::open(folder.path(), false).unwrap();
+        let tls = watch::Sender::new(link::tls::config(ca.server("127.0.0.1", 1).unwrap()).unwrap());
+        let mut seen = tls.subscribe();
+        std::fs::rename(folder.path().join("ca"), folder.path().join("away")).unwrap();
+        look_at_certificate(&ca, "127.0.0.1", &tls);
+        assert!(!seen.has_changed().unwrap());
+        std::fs::rename(folder.path().join("away"), folder.path().join("ca")).unwrap();
+        look_at_certificate(&ca, "127.0.0.1", &tls);
+        assert!(seen.has_changed().unwrap());
+        seen.mark_unchanged();
+    }
 
     #[test]
     fn what_nodes_are_told() {

@@ -61,7 +61,7 @@ pub async fn mesh_on(
     heartbeat_ms: u64,
     at: Option<PausePoint>,
 ) -> (Arc<Mesh>, watch::Sender<bool>) {
-    let ca = Ca::open(folder.path()).unwrap();
+    let ca = Ca::open(folder.path(), false).unwrap();
     let stop = watch::Sender::new(false);
     let told = Told { advertise: "https://127.0.0.1:1".into(), heartbeat_ms };
     let pause = Pause::new(at, folder.path().join("paused"));
