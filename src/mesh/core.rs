@@ -2,6 +2,7 @@
 //!
 //! Made once by `serve`; held by the link, the operator API and the delivery driver. Owns nothing else.
 
+use super::attempts::Attempts;
 use super::ca::Ca;
 use super::delivery::State;
 use super::driver;
@@ -36,6 +37,8 @@ pub struct Mesh {
     pub turn: Mutex<()>,
     /// Every rollout by its attempt, and where it stands: what the driver's clock looks at.
     pub index: std::sync::Mutex<BTreeMap<Attempt, (RolloutId, State)>>,
+    /// The numbers of attempts.
+    pub attempts: Attempts,
     /// Rings when delivery should look at once.
     pub bell: Notify,
     /// Where tests make the process stand still.
@@ -61,7 +64,10 @@ impl Mesh {
                 hearing.recall(&id, &stored);
             }
         }
+        let orders = registry.nodes().into_iter().filter_map(|record| Some(record.target.as_ref()?.attempt));
+        let attempt = orders.chain(known.index.keys().copied()).max().unwrap_or(0);
         Ok(Mesh {
+            attempts: Attempts::open(registry.store(), attempt).await?,
             registry,
             hearing,
             ca,

@@ -24,7 +24,6 @@ use std::time::Duration;
 pub const TICK: Duration = Duration::from_millis(250);
 /// A node that was not heard for this many heartbeat intervals is not 'there': one may get lost.
 const RECENT_INTERVALS: Millis = 3;
-const ATTEMPTS_KEY: &str = "attempts";
 
 fn key(id: &RolloutId) -> String {
     format!("rollout/{id}")
@@ -85,6 +84,7 @@ impl Mesh {
 
     /// One look at everything.
     pub async fn tick(&self) -> Result<(), Fault> {
+        self.hearing.listen_anew(self.registry.store()).await?;
         for (id, transitions) in self.hearing.look(self.recent_ms()) {
             let name = self.registry.node(&id).map(|record| record.name.to_string());
             self.pass_on(name.as_deref().unwrap_or(id.as_str()), &transitions);
@@ -288,21 +288,6 @@ impl Mesh {
         })?;
         let rollout = read(&entry)?;
         Ok((entry, rollout))
-    }
-
-    /// Attempts grow over the whole mesh: a number is used once, also by a start that failed.
-    async fn next_attempt(&self) -> Result<Attempt, Fault> {
-        loop {
-            let entry = self.registry.store().get(ATTEMPTS_KEY).await?;
-            let revision = entry.as_ref().map_or(0, |entry| entry.revision);
-            let last: Attempt =
-                entry.map(|entry| serde_json::from_slice(&entry.value)).transpose()?.unwrap_or(0);
-            let next = last + 1;
-            let value = serde_json::to_vec(&next)?;
-            if let Put::Stored(_) = self.registry.store().put_if(ATTEMPTS_KEY, revision, value).await? {
-                return Ok(next);
-            }
-        }
     }
 
     /// Whether an order of this rollout stands in any declaration.

@@ -117,3 +117,19 @@ async fn c76_a_stop_waits_for_its_turn() {
     drop(turn);
     assert_eq!(mesh.stop_rollout(&id, "trial").await.unwrap().state, State::Stopped);
 }
+
+#[tokio::test]
+async fn a_restored_store_gives_no_attempt_that_a_node_has_spoken_of() {
+    let folder = Folder::new("driver-restored");
+    let (mesh, _stop) = mesh(&folder).await;
+    let fleet = Fleet::new(&mesh, 2).await;
+    let node = &fleet.nodes[0];
+    let refused = vec![crate::wire::heartbeat::Refused {
+        version: "1.5.0".into(),
+        attempt: 9,
+        reason: "it was rolled back".into(),
+    }];
+    let beat = Heartbeat { sequence: 9, refused, ..fleet.beat(&mesh, node, false) };
+    mesh.heartbeat(node, &beat).await.unwrap();
+    assert_eq!(start(&mesh).await.as_str(), "r-10");
+}

@@ -159,14 +159,33 @@ impl Hearing {
         spoke.is_some_and(|s| s.boot == beat.boot && (beat.start, beat.sequence) < (s.start, s.sequence))
     }
 
-    /// Looks who went silent; begins a new epoch if the process itself stood still.
+    /// Begins a new epoch if the process itself stood still; the epoch is stored before it is used, so
+    /// that none is ever used twice. To be called before each look.
+    pub async fn listen_anew(&self, store: &Store) -> Result<(), Fault> {
+        let now = self.now();
+        let (looked_at, before) = {
+            let heard = self.hold();
+            (heard.looked_at, heard.listening)
+        };
+        if now.saturating_sub(looked_at) <= STOOD_STILL_MS {
+            return Ok(());
+        }
+        log::warn!("this process stood still for {} ms: listening anew", now - looked_at);
+        let listening = before.begin(now);
+        let value = serde_json::to_vec(&Stored { now, listening })?;
+        let revision = store.get(LISTENING_KEY).await?.map_or(0, |entry| entry.revision);
+        if store.put_if(LISTENING_KEY, revision, value).await? == Put::Conflict {
+            return Err(Fault::Refused("another process writes into this store".into()));
+        }
+        let mut heard = self.hold();
+        (heard.listening, heard.looked_at) = (listening, now);
+        Ok(())
+    }
+
+    /// Looks who went silent.
     pub fn look(&self, silence_ms: Millis) -> Vec<(NodeId, Vec<Transition>)> {
         let now = self.now();
         let mut heard = self.hold();
-        if now.saturating_sub(heard.looked_at) > STOOD_STILL_MS {
-            log::warn!("this process stood still for {} ms: listening anew", now - heard.looked_at);
-            heard.listening = heard.listening.begin(now);
-        }
         heard.looked_at = now;
         let listening = heard.listening;
         // Only those that can change: a look at a node copies it while somebody else holds it.
@@ -281,6 +300,7 @@ impl Mesh {
         let late = self.hearing.is_late(id, beat);
         let stored_rollbacks = self.registry.keep_rollbacks(id, &beat.rollbacks, late).await?;
         self.registry.seen_generation(id, beat.accepted).await?;
+        self.attempts.see(self.registry.store(), beat).await?;
         let (presence, transitions) = self.hearing.fold(id, beat);
         if !beat.rollbacks.is_empty() {
             self.hearing.recall(id, &self.registry.rollbacks(id).await?);

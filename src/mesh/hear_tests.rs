@@ -1,6 +1,8 @@
 //! The checkpoint, and who is noticed to be silent.
 
+use super::{Listening, STOOD_STILL_MS, Stored};
 use crate::mesh::core::Mesh;
+use crate::mesh::engine::Engine;
 use crate::mesh::trial::{Failing, Folder, mesh_on};
 use crate::model::{Facts, NodeId};
 use crate::wire::heartbeat::Heartbeat;
@@ -51,4 +53,29 @@ async fn a_look_notices_who_is_silent_and_a_heartbeat_ends_it() {
     assert_eq!(word(), "silent");
     mesh.heartbeat(&id, &beat(&id, 2)).await.unwrap();
     assert_eq!((word().as_str(), mesh.hearing.presence(&id).absences), ("heard", 1));
+}
+
+#[tokio::test]
+async fn c88_the_epoch_after_a_standstill_is_stored_before_it_is_used() {
+    let folder = Folder::new("hear-standstill");
+    let epoch = {
+        let store = Failing::new(&folder);
+        // Late enough in mesh time for a look to lie in the past.
+        let long_ago = Stored { now: 1_000_000, listening: Listening::default() };
+        store.put_if("listening", 0, serde_json::to_vec(&long_ago).unwrap()).await.unwrap();
+        let (mesh, _stop) = mesh_on(&folder, store.clone(), 1000, None).await;
+        mesh.tick().await.unwrap();
+        let before = mesh.hearing.listening().epoch;
+        mesh.hearing.hold().looked_at -= STOOD_STILL_MS + 1;
+        store.fail("listening");
+        assert!(mesh.tick().await.is_err());
+        assert_eq!(mesh.hearing.listening().epoch, before, "used and not stored");
+        store.fail("");
+        mesh.tick().await.unwrap();
+        assert_eq!(mesh.hearing.listening().epoch, before + 1);
+        mesh.tick().await.unwrap();
+        mesh.hearing.listening().epoch
+    };
+    let (mesh, _stop) = mesh_on(&folder, Failing::new(&folder), 1000, None).await;
+    assert_eq!(mesh.hearing.listening().epoch, epoch + 1, "an epoch was used twice");
 }
