@@ -143,7 +143,15 @@ async fn after_a_restore_generations_continue_above_what_nodes_hold() {
     assert!(!registry.seen_generation(&id, 41).await.unwrap());
     registry.withdraw(&id, &"r-1".parse().unwrap(), 1).await.unwrap();
     assert_eq!(host(&registry, &id).0, 41);
-    assert!(registry.seen_generation(&id, u64::MAX).await.is_err());
+    for lie in [u64::MAX, GENERATION_MAX + 1, GENERATION_MAX, GENERATION_MAX - 1] {
+        assert!(registry.seen_generation(&id, lie).await.is_err(), "{lie}");
+        assert_eq!(host(&registry, &id).0, 41);
+    }
+    // The largest that is believed is still followed by ones that the node may report.
+    assert!(registry.seen_generation(&id, REPORTED_MAX).await.unwrap());
+    let issued = host(&registry, &id).0;
+    assert!(issued > REPORTED_MAX && issued < GENERATION_MAX);
+    assert!(!registry.seen_generation(&id, issued).await.unwrap(), "its own generation is refused");
 }
 
 #[tokio::test]
@@ -158,7 +166,10 @@ async fn the_package_that_a_rollback_needs_is_named() {
     assert_eq!((generation, declared.retain.unwrap().sha256), (2, added.listed.package.sha256));
     assert!(registry.packages().has(&added.listed.package.sha256));
     assert!(add(&registry, "1.4.0", b"one").await.unwrap().was_there);
+    let files = || std::fs::read_dir(folder.path().join("large")).unwrap().count();
+    assert_eq!(files(), 1);
     assert!(matches!(add(&registry, "1.4.0", b"two").await, Err(Fault::Refused(_))));
+    assert_eq!(files(), 1, "the file of a refused package stayed");
     assert_eq!(host(&registry, &id).0, 2);
 }
 
