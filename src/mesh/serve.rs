@@ -17,6 +17,8 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+/// With longer ones a silence of a few intervals would take half a day to be noticed.
+const HEARTBEAT_MAX: Duration = Duration::from_secs(3600);
 /// How often the certificate's end is looked at.
 const RENEWAL_LOOK: Duration = Duration::from_secs(12 * 3600);
 /// Shorter intervals are typing errors.
@@ -43,9 +45,7 @@ pub struct Settings {
 
 /// Serves until SIGTERM or SIGINT.
 pub async fn run(settings: Settings) -> Result<(), Fault> {
-    if settings.heartbeat < HEARTBEAT_MIN {
-        return Err(Fault::Malformed("--heartbeat is at least 100ms: nodes would do nothing else".into()));
-    }
+    check_heartbeat(settings.heartbeat)?;
     make_private(&settings.data)?;
     let store: Store = Arc::new(Embedded::open(&settings.data)?);
     let ca = core::authority(&store, &settings.data).await?;
@@ -87,6 +87,15 @@ pub async fn run(settings: Settings) -> Result<(), Fault> {
     bound.remove()?;
     log::info!("stopped");
     Ok(())
+}
+
+fn check_heartbeat(heartbeat: Duration) -> Result<(), Fault> {
+    let wrong = |text: &str| Err(Fault::Malformed(text.into()));
+    match heartbeat {
+        short if short < HEARTBEAT_MIN => wrong("--heartbeat is at least 100ms: nodes would do nothing else"),
+        long if long > HEARTBEAT_MAX => wrong("--heartbeat is at most 1h: a silent node would not be missed"),
+        _ => Ok(()),
+    }
 }
 
 fn announce(mesh: &Mesh, listener: &TcpListener, socket: &Path) -> Result<(), Fault> {
@@ -151,14 +160,22 @@ fn advertised(wanted: Option<&str>, local: SocketAddr) -> Result<(String, String
     let wrong = || Fault::Malformed(format!("--advertise {wanted}: expected https://HOST:PORT"));
     let place = wanted.strip_prefix("https://").ok_or_else(wrong)?;
     let (host, port) = place.rsplit_once(':').ok_or_else(wrong)?;
-    port.parse::<u16>().map_err(|_| wrong())?;
+    port.parse::<u16>().ok().filter(|port| *port > 0).ok_or_else(wrong)?;
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     let address = bare.unwrap_or(host);
-    let is_name = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-');
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len()) && label.bytes().all(is_plain) && !label.starts_with('-')
+    };
+    // What looks like an address and is none would be asked of a name server in vain.
+    let is_name = host.len() <= 253
+        && host.split('.').all(is_label)
+        && host.rsplit('.').next().is_some_and(|last| last.bytes().any(|b| !b.is_ascii_digit()));
     let is_good = match address.parse::<IpAddr>() {
+        Ok(address) if address.is_unspecified() => false,
         Ok(IpAddr::V6(_)) => bare.is_some(),
         Ok(IpAddr::V4(_)) => bare.is_none(),
-        Err(_) => bare.is_none() && !host.is_empty() && host.bytes().all(is_name),
+        Err(_) => bare.is_none() && is_name,
     };
     if is_good { Ok((wanted.to_owned(), address.to_owned())) } else { Err(wrong()) }
 }
@@ -206,6 +223,16 @@ mod tests {
             (Some("https://mesh.example"), None),
             (Some("https://mesh example:443"), None),
             (Some("https://:443"), None),
+            (Some("https://mesh.example:0"), None),
+            (Some("https://mesh.example:65536"), None),
+            (Some("https://0.0.0.0:443"), None),
+            (Some("https://[::]:443"), None),
+            (Some("https://a..b:443"), None),
+            (Some("https://.b:443"), None),
+            (Some("https://b.:443"), None),
+            (Some("https://-b:443"), None),
+            (Some("https://10.0.0:443"), None),
+            (Some("https://10.0.0.256:443"), None),
         ];
         for (wanted, expected) in rows {
             let said = advertised(wanted, local).ok();

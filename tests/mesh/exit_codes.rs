@@ -77,3 +77,20 @@ fn a_second_mesh_does_not_take_the_socket_of_the_first() {
     assert!(said.contains("--operator-socket"), "{said}");
     assert_eq!(world.code(&["nodes"]), 0, "the first one lost its socket");
 }
+
+#[test]
+fn a_serve_that_makes_no_sense_is_a_mistake_in_its_use() {
+    let world = World::new("serve-usage");
+    for wrong in [
+        ["--heartbeat", "99ms"],
+        ["--heartbeat", "61m"],
+        ["--heartbeat", "365d"],
+        ["--advertise", "https://mesh.example:0"],
+        ["--advertise", "https://0.0.0.0:7443"],
+        ["--advertise", "https://a..b:7443"],
+    ] {
+        let (code, said) = serve_fails(&world.path("data"), &wrong);
+        assert_eq!(code, 2, "{wrong:?}: {said}");
+        assert!(said.contains(wrong[0]), "{said}");
+    }
+}
