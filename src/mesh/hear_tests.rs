@@ -1,6 +1,6 @@
 //! The checkpoint, and who is noticed to be silent.
 
-use super::{Listening, STOOD_STILL_MS, Stored};
+use super::{Listening, STOOD_STILL_MS, Stored, Transition};
 use crate::mesh::core::Mesh;
 use crate::mesh::engine::Engine;
 use crate::mesh::trial::{Failing, Folder, mesh_on};
@@ -53,6 +53,23 @@ async fn a_look_notices_who_is_silent_and_a_heartbeat_ends_it() {
     assert_eq!(word(), "silent");
     mesh.heartbeat(&id, &beat(&id, 2)).await.unwrap();
     assert_eq!((word().as_str(), mesh.hearing.presence(&id).absences), ("heard", 1));
+}
+
+#[tokio::test]
+async fn silence_is_told_once_and_written_down() {
+    let folder = Folder::new("hear-told");
+    let id = "n-1".parse().unwrap();
+    {
+        let (mesh, _stop) = mesh_on(&folder, Failing::new(&folder), 1000, None).await;
+        mesh.hearing.fold(&id, &beat(&id, 1));
+        mesh.hearing.checkpoint(mesh.registry.store(), false).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert_eq!(mesh.hearing.look(5), [(id.clone(), vec![Transition::WentSilent])]);
+        assert_eq!(mesh.hearing.look(5), []);
+        mesh.hearing.checkpoint(mesh.registry.store(), false).await.unwrap();
+    }
+    let (mesh, _stop) = mesh_on(&folder, Failing::new(&folder), 1000, None).await;
+    assert!(mesh.hearing.presence(&id).silent_at.is_some());
 }
 
 #[tokio::test]
