@@ -61,6 +61,15 @@ fn how_a_rollout_starts() {
     assert!(refused(Plan { max_in_change: Size::Percent(101), ..plan() }).contains("more than 100 %"));
     assert!(refused(Plan { waves: vec![Size::Nodes(0)], ..plan() }).contains("a wave of no node"));
     assert!(refused(Plan { window_ms: 0, ..plan() }).contains("window"));
+    assert!(refused(Plan { canary: u32::MAX, ..plan() }).contains("more than 1000 canaries"));
+    assert!(refused(Plan { waves: vec![Size::Nodes(1); 101], ..plan() }).contains("more than 100 sizes"));
+    assert!(refused(Plan { waves: vec![Size::Nodes(u32::MAX)], ..plan() }).contains("more than 1000000"));
+    assert!(refused(Plan { max_in_change: Size::Nodes(u32::MAX), ..plan() }).contains("more than 1000000"));
+    for time in [u64::MAX, 31 * 24 * 60 * MINUTE] {
+        assert!(refused(Plan { window_ms: time, ..plan() }).contains("more than 30 days"));
+        assert!(refused(Plan { confirm_deadline_ms: time, ..plan() }).contains("more than 30 days"));
+        assert!(refused(Plan { soak_ms: time, ..plan() }).contains("more than 30 days"));
+    }
     let nothing = fleet(0).try_start(plan());
     assert_eq!(nothing.unwrap_err(), Refused::NothingMatched);
     let mut none_fits = fleet(2).with(1, |_, n| n.has_package = false).with(2, |_, n| n.has_package = false);
