@@ -61,6 +61,21 @@ pub fn weigh(member: &Member) -> Weight {
     }
 }
 
+/// What happened to a member that counts as failed, silent or hindered by its machine, as the kind of a stop.
+pub fn kind_of(member: &Member) -> Option<StopKind> {
+    match weigh(member) {
+        Weight::None | Weight::Good => None,
+        Weight::Failed(kind) => Some(kind),
+        Weight::Silent => Some(StopKind::Silence),
+        Weight::Machine => Some(match &member.outcome {
+            Outcome::RolledBack { .. } => StopKind::RolledBack,
+            Outcome::InstallFailed { .. } => StopKind::InstallFailed,
+            Outcome::NotConfirmed => StopKind::NotConfirmed,
+            _ => StopKind::NoCanary,
+        }),
+    }
+}
+
 /// Nodes by weight.
 #[derive(Default)]
 struct Tally<'a> {
@@ -68,7 +83,7 @@ struct Tally<'a> {
     good: usize,
     failed: Vec<(&'a NodeId, StopKind)>,
     silent: Vec<&'a NodeId>,
-    machine: Vec<&'a NodeId>,
+    machine: Vec<(&'a NodeId, StopKind)>,
 }
 
 impl<'a> Tally<'a> {
@@ -86,7 +101,7 @@ impl<'a> Tally<'a> {
                 Weight::Good => self.good += 1,
                 Weight::Failed(kind) => self.failed.push((id, kind)),
                 Weight::Silent => self.silent.push(id),
-                Weight::Machine => self.machine.push(id),
+                Weight::Machine => self.machine.extend(kind_of(member).map(|kind| (id, kind))),
             }
         }
     }
@@ -102,18 +117,14 @@ impl<'a> Tally<'a> {
 
     /// What most of the bad nodes say: failures heard weigh more than silence, silence more than machines.
     fn kind(&self) -> StopKind {
-        if let Some((_, kind)) = self.failed.iter().min_by_key(|(_, kind)| *kind) {
-            *kind
-        } else if self.silent.is_empty() {
-            StopKind::InstallFailed
-        } else {
-            StopKind::Silence
-        }
+        let first = |of: &[(&NodeId, StopKind)]| of.iter().map(|(_, kind)| *kind).min();
+        let silence = || (!self.silent.is_empty()).then_some(StopKind::Silence);
+        first(&self.failed).or_else(silence).or_else(|| first(&self.machine)).unwrap_or(StopKind::NoCanary)
     }
 
     fn nodes(&self) -> BTreeSet<NodeId> {
-        let failed = self.failed.iter().map(|(id, _)| *id);
-        failed.chain(self.silent.iter().copied()).chain(self.machine.iter().copied()).cloned().collect()
+        let heard = self.failed.iter().chain(&self.machine).map(|(id, _)| *id);
+        heard.chain(self.silent.iter().copied()).cloned().collect()
     }
 }
 
@@ -128,8 +139,7 @@ pub fn must_stop(rollout: &Rollout) -> Option<(StopKind, BTreeSet<NodeId>)> {
     if wave.canary {
         let release = !tally.failed.is_empty() || !tally.silent.is_empty();
         if release || tally.is_half_bad() || no_canary_left(rollout, wave) {
-            let kind = if tally.bad() == 0 { StopKind::NoCanary } else { tally.kind() };
-            return Some((kind, tally.nodes()));
+            return Some((tally.kind(), tally.nodes()));
         }
         return None;
     }

@@ -8,8 +8,15 @@ use super::state::{Evidence, Fell, Member, Outcome, Rollout, Told};
 use super::view::NodeView;
 use crate::mesh::presence::{Millis, Order, Spoke};
 
-/// Reasons of a rollback that lie in the machine; they do not count against the release.
-const MACHINE_REASONS: [&str; 5] = ["disk", "read-only", "database", "lock", "state"];
+/// Causes of a failure that lie in the machine: disk full, read-only file system, broken package database,
+/// a lock that somebody holds. `state` says only that something was not as expected: no cause.
+const MACHINE_REASONS: [&str; 4] = ["disk", "read-only", "database", "lock"];
+
+/// Whether the record itself says that the machine was at fault and not the release. Of a rollback that
+/// failed the reason tells why the old version did not come back, not why the new one fell.
+fn blames_the_machine(record: &Evidence) -> bool {
+    record.outcome != "failed" && MACHINE_REASONS.contains(&record.reason.as_str())
+}
 
 impl Outcome {
     /// Whether nothing more is expected of the node.
@@ -109,7 +116,7 @@ fn receive(rollout: &Rollout, member: &mut Member, node: &NodeView, look: &Look<
 /// What the last statement says, time left aside.
 fn outcome_heard(rollout: &Rollout, member: &Member, node: &NodeView) -> Outcome {
     if let Some(evidence) = &member.evidence {
-        return Outcome::RolledBack { machine: MACHINE_REASONS.contains(&evidence.reason.as_str()) };
+        return Outcome::RolledBack { machine: blames_the_machine(evidence) };
     }
     let presence = &node.presence;
     let running = presence.version.as_ref();
