@@ -12,7 +12,6 @@
 //! | later | failed, silent or machine's fault, in one wave or over all later waves | 2 and half of them |
 //! | any | no canary confirmed anywhere and none left to try | at once |
 
-use super::clock::Look;
 use super::state::{Fell, Member, Outcome, Rollout, State, StopKind, Wave};
 use crate::model::NodeId;
 use std::collections::BTreeSet;
@@ -165,24 +164,4 @@ fn no_canary_left(rollout: &Rollout, wave: &Wave) -> bool {
 pub fn wants_replacement(member: &Member) -> bool {
     let excused = weigh(member) == Weight::Machine || matches!(member.outcome, Outcome::Deferred { .. });
     excused && !member.replaced
-}
-
-/// Whether nothing may be judged: the mesh is deaf, or most nodes outside the wave went quiet together with
-/// some of the wave. With the whole wave heard there is no silence to judge, and nothing to hold for.
-pub fn is_deaf(rollout: &Rollout, look: &Look<'_>) -> bool {
-    if !look.view.listening.hears {
-        return true;
-    }
-    let Some(wave) = rollout.wave() else { return false };
-    let quiet = |id: &NodeId| look.view.nodes.get(id).is_some_and(|n| look.in_vain(n) > look.view.recent_ms);
-    if !wave.nodes.iter().any(quiet) {
-        return false;
-    }
-    let present = |id: &&NodeId| {
-        let node = look.view.nodes.get(*id);
-        node.is_some_and(|node| node.presence.goodbye.is_none())
-    };
-    let control: Vec<&NodeId> = wave.control.iter().filter(present).collect();
-    let silent = control.iter().filter(|id| quiet(id)).count();
-    2 * silent > control.len()
 }

@@ -36,7 +36,8 @@
 //! | `clock` | listening time, who is there, who is silent |
 //! | `eligible`, `draw` | who can be told, who is told next |
 //! | `observe` | one node's outcome |
-//! | `judge` | go on, hold, or stop |
+//! | `outage` | whether silence may be judged, or is the mesh's own |
+//! | `judge` | go on or stop |
 //! | `verdict`, `list`, `report`, `text` | what people and programs are told |
 
 mod claim;
@@ -46,6 +47,7 @@ mod eligible;
 mod judge;
 mod list;
 mod observe;
+mod outage;
 mod report;
 mod start;
 mod state;

@@ -187,10 +187,11 @@ fn outcome_in_time(
     }
 }
 
-/// The window, and never less than the time in which a healthy node is heard: a plan with a window shorter
-/// than a few heartbeats would call every node silent.
-fn window_ms(rollout: &Rollout, look: &Look<'_>) -> Millis {
-    rollout.plan.window_ms.max(look.view.recent_ms)
+/// The window, and never less than twice the time in which a healthy node is heard: with a shorter one,
+/// nodes that were heard a little earlier than others would be silent in an outage before the others are
+/// noticed to be quiet too.
+pub fn window_ms(rollout: &Rollout, look: &Look<'_>) -> Millis {
+    rollout.plan.window_ms.max(2 * look.view.recent_ms)
 }
 
 /// How long a node was given so far: since it held the order, or the last hold ended, for a node cannot

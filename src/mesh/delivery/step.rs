@@ -5,6 +5,7 @@ use super::draw;
 use super::judge;
 use super::list::report;
 use super::observe::{self, Sees};
+use super::outage;
 use super::report::Report;
 use super::state::{Outcome, Rollout, State, StopKind, Stopped};
 use super::verdict;
@@ -18,7 +19,7 @@ use std::collections::BTreeSet;
 pub fn step(rollout: &Rollout, view: &FleetView, now: Millis) -> (Rollout, Vec<Action>, Report) {
     let look = Look::new(rollout, view, now);
     let mut next = rollout.clone();
-    let deaf = judge::is_deaf(&next, &look);
+    let deaf = outage::is_deaf(&next, &look);
     hold_or_go_on(&mut next, deaf, &look);
     observe_all(&mut next, deaf, &look);
     if next.state == State::Stopped {
@@ -38,7 +39,8 @@ pub fn step(rollout: &Rollout, view: &FleetView, now: Millis) -> (Rollout, Vec<A
     (next, actions, said)
 }
 
-/// Running and holding follow what can be heard; the clocks of silence start again when a hold ends.
+/// Running and holding follow what can be heard; the clocks of silence start again when a hold ends. A
+/// complete rollout stays complete while it is held: a node that catches up is judged like the others.
 fn hold_or_go_on(next: &mut Rollout, deaf: bool, look: &Look<'_>) {
     match (next.state, deaf) {
         (State::Running, true) => {
@@ -50,8 +52,12 @@ fn hold_or_go_on(next: &mut Rollout, deaf: bool, look: &Look<'_>) {
             next.held_since = None;
             next.held_until = look.at;
         }
-        (State::Running | State::Holding, _) => {}
-        (State::Waiting | State::Complete | State::Stopped, _) => {}
+        (State::Complete, true) => next.held_since = next.held_since.or(Some(look.at)),
+        (State::Complete, false) if next.held_since.is_some() => {
+            next.held_since = None;
+            next.held_until = look.at;
+        }
+        (State::Running | State::Holding | State::Waiting | State::Complete | State::Stopped, _) => {}
     }
 }
 

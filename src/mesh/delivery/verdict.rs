@@ -6,6 +6,7 @@
 
 use super::clock::Look;
 use super::judge::{Weight, kind_of, weigh};
+use super::outage;
 use super::report::{VerdictKind, VerdictReport};
 use super::state::{Member, Outcome, Rollout, State, StopKind, StratumKey};
 use super::text::{duration, names};
@@ -224,7 +225,8 @@ fn evidence_line(member: &Member) -> String {
 
 /// How many of the nodes outside the wave are heard.
 fn control_line(rollout: &Rollout, look: &Look<'_>) -> Option<String> {
-    let wave = rollout.wave().filter(|wave| !wave.control.is_empty())?;
-    let there = wave.control.iter().filter_map(|id| look.view.nodes.get(id)).filter(|n| look.is_there(n));
-    Some(format!("outside the wave: {} of {} nodes heard", there.count(), wave.control.len()))
+    let wave = rollout.wave().filter(|_| rollout.state != State::Complete)?;
+    let witnesses = outage::witnesses(wave, look);
+    let there = witnesses.iter().filter(|(_, node)| look.is_there(node)).count();
+    (!witnesses.is_empty()).then(|| format!("outside the wave: {there} of {} nodes heard", witnesses.len()))
 }

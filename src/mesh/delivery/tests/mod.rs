@@ -2,6 +2,7 @@
 
 mod cases;
 mod golden;
+mod outages;
 mod properties;
 mod rules;
 mod small_world;
