@@ -163,3 +163,39 @@ fn a_confirmed_node_that_was_lost_long_before_is_no_witness() {
     world.pass(6 * MINUTE);
     assert_eq!(world.rollout.state, State::Stopped, "{}", world.report.text());
 }
+
+#[test]
+fn when_nobody_at_all_is_heard_it_holds_also_without_a_witness() {
+    let mut world = fleet(2).with(2, |machine, _| machine.beat.goodbye = Some("shutdown".into())).start();
+    assert_eq!(world.told(), [1]);
+    assert!(world.receive(1) && world.claim(1));
+    world.beat(1);
+    for number in [1, 2] {
+        world.machine(number).alive = false;
+    }
+    world.pass(60 * MINUTE);
+    assert_eq!(world.rollout.state, State::Holding, "{}", world.report.text());
+    let machine = world.machine(2);
+    (machine.alive, machine.beat.goodbye) = (true, None);
+    world.pass(12 * MINUTE);
+    assert_eq!(world.rollout.state, State::Stopped, "the other one is heard, the canary is not");
+}
+
+#[test]
+fn a_canary_that_was_heard_a_little_before_the_others_is_not_the_first_to_be_silent() {
+    let mut world = fleet(3).start_with(Plan { window_ms: SECOND, ..plan() });
+    let canary = world.told()[0];
+    assert!(world.receive(canary) && world.claim(canary));
+    world.beat(canary);
+    for _ in 0..8 {
+        world.now += 10 * SECOND;
+        world.step();
+    }
+    world.numbers().into_iter().filter(|n| *n != canary).for_each(|n| world.beat(n));
+    for _ in 0..60 {
+        world.step();
+        world.now += 10 * SECOND;
+        assert_ne!(world.rollout.state, State::Stopped);
+    }
+    assert_eq!(world.rollout.state, State::Holding);
+}
