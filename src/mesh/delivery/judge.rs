@@ -11,6 +11,7 @@
 //! | later | failures heard, counted over all later waves | [`FAILED_MAX`] |
 //! | later | failed, silent or machine's fault, in one wave or over all later waves | 2 and half of them |
 //! | any | no canary confirmed anywhere and none left to try | at once |
+//! | catch-up | failed for the release's sake or silent, counted over all that caught up | [`CAUGHT_UP_BAD_MAX`] |
 
 use super::state::{Fell, Member, Outcome, Rollout, State, StopKind, Wave};
 use crate::model::NodeId;
@@ -18,6 +19,9 @@ use std::collections::BTreeSet;
 
 /// So many failures heard in later waves stop the rollout.
 pub const FAILED_MAX: usize = 2;
+/// So many failed or silent nodes stop the catching up of a complete rollout: one alone reopens nothing
+/// (C73), a second one is no chance any more.
+pub const CAUGHT_UP_BAD_MAX: usize = 2;
 
 /// What a node's outcome means for the release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,11 +131,11 @@ impl<'a> Tally<'a> {
     }
 }
 
-/// Whether to stop now, and about which nodes. A complete rollout is not judged any more: the failure of
-/// a node that catches up is reported and reopens nothing (C73).
+/// Whether to stop now, and about which nodes. Of a complete rollout only the nodes that caught up are
+/// judged.
 pub fn must_stop(rollout: &Rollout) -> Option<(StopKind, BTreeSet<NodeId>)> {
     if rollout.state == State::Complete {
-        return None;
+        return must_stop_catching_up(rollout);
     }
     let wave = rollout.wave().filter(|wave| !wave.catch_up)?;
     let tally = Tally::of(rollout, wave);
@@ -151,6 +155,17 @@ pub fn must_stop(rollout: &Rollout) -> Option<(StopKind, BTreeSet<NodeId>)> {
     }
     let stop = later.failed.len() >= FAILED_MAX || later.is_half_bad();
     stop.then(|| (later.kind(), later.nodes()))
+}
+
+/// They are told one at a time without a soak, often long after everybody looked: so they are counted
+/// together, however large the fleet is.
+fn must_stop_catching_up(rollout: &Rollout) -> Option<(StopKind, BTreeSet<NodeId>)> {
+    let mut late = Tally::default();
+    for wave in rollout.waves.iter().filter(|wave| wave.catch_up) {
+        late.add(rollout, wave);
+    }
+    late.machine.clear();
+    (late.bad() >= CAUGHT_UP_BAD_MAX).then(|| (late.kind(), late.nodes()))
 }
 
 /// Every canary is decided, none is confirmed, and none was before: there is nothing to go on from.

@@ -15,8 +15,9 @@
 //!   waiting ────────────► running ◄────────► holding    the control group or the mesh itself is deaf
 //!        ▲ first eligible   │  │
 //!      start                │  └──────────► stopped     evidence, silence, a person; final
-//!                           └─────────────► complete    nobody is left to tell; those who come back
-//!                                                       later get it alone (catch-up)
+//!                           │               ▲ failures of those who catch up
+//!                           └─────────────► complete    nobody is left to tell: the others are away, and
+//!                                                       not for a moment; who comes back gets it alone
 //! ```
 //!
 //! One node in a rollout:

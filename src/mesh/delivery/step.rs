@@ -2,6 +2,7 @@
 
 use super::clock::{Look, MARK_MS};
 use super::draw;
+use super::eligible::{NotEligible, eligible, may_be_back_in};
 use super::judge;
 use super::list::report;
 use super::observe::{self, Sees};
@@ -147,7 +148,11 @@ fn go_on(next: &mut Rollout, look: &Look<'_>) {
     }
     if next.state == State::Running && nobody_open(next) && draw::candidates(next, look).is_empty() {
         let any = next.members.values().any(|member| member.outcome == Outcome::Confirmed);
-        next.state = if any { State::Complete } else { State::Waiting };
+        if !any {
+            next.state = State::Waiting;
+        } else if !somebody_may_be_back(next, look) {
+            next.state = State::Complete;
+        }
     } else if next.state == State::Waiting && nobody_pending(next, look) {
         next.state = State::Complete;
     }
@@ -180,12 +185,22 @@ fn nobody_open(next: &Rollout) -> bool {
 
 /// Whether every member is decided or already there.
 fn nobody_pending(next: &Rollout, look: &Look<'_>) -> bool {
-    use super::eligible::{NotEligible, eligible};
     let settled = |reason: &NotEligible| matches!(reason, NotEligible::AlreadyThere | NotEligible::Gone);
     next.members
         .iter()
         .filter(|(_, member)| member.outcome == Outcome::Pending)
         .all(|(id, _)| eligible(next, look, id).is_err_and(|reason| settled(&reason)))
+}
+
+/// Whether a member that is not told is only just not heard. A complete rollout tells nodes without a soak
+/// between them: it must be those who were away, never the rest of a fleet that was quiet for a minute.
+fn somebody_may_be_back(next: &Rollout, look: &Look<'_>) -> bool {
+    let mut pending = next.members.iter().filter(|(_, member)| member.outcome == Outcome::Pending);
+    pending.any(|(id, _)| {
+        let absent = eligible(next, look, id).is_err_and(|reason| reason.is_absence());
+        let node = look.view.nodes.get(id).filter(|_| absent);
+        node.is_some_and(|node| may_be_back_in(next, look, node).is_some())
+    })
 }
 
 /// Stops, once and for all.

@@ -1,6 +1,7 @@
 //! Tests of delivery, against a small world of nodes that say heartbeats.
 
 mod cases;
+mod complete;
 mod golden;
 mod outages;
 mod properties;
