@@ -1,8 +1,10 @@
 //! Who can be told, and why the others cannot.
 
 use super::clock::Look;
+use super::observe::window_ms;
 use super::state::Rollout;
 use super::view::NodeView;
+use crate::mesh::presence::Millis;
 use crate::model::NodeId;
 use std::fmt;
 
@@ -58,6 +60,19 @@ impl NotEligible {
             | NotEligible::OtherOrder(_) => false,
         }
     }
+}
+
+/// How much longer a node that is not heard must stay so until it counts as away, and not as one that is
+/// about to be heard again; none: it said goodbye, or is away already. A short absence, a restart of the
+/// mesh and the end of an outage leave nodes unheard for a moment.
+pub fn may_be_back_in(rollout: &Rollout, look: &Look<'_>, node: &NodeView) -> Option<Millis> {
+    if node.presence.goodbye.is_some() {
+        return None;
+    }
+    let since_hold =
+        if rollout.held_until == 0 { Millis::MAX } else { look.at.saturating_sub(rollout.held_until) };
+    let unheard = look.in_vain(node).min(since_hold);
+    window_ms(rollout, look).checked_sub(unheard).filter(|left| *left > 0)
 }
 
 /// Whether a node can be told now. Absence comes after what stays true when it is back, so that the list

@@ -10,6 +10,13 @@ use crate::model::{Attempt, NodeId, RolloutId, Version};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+/// Most canaries of one stratum, most waves in a plan, most nodes in one size, longest time: far beyond
+/// any fleet, and small enough that no count of it stalls the mesh.
+const CANARIES_MAX: u32 = 1000;
+const WAVES_MAX: usize = 100;
+const NODES_MAX: u32 = 1_000_000;
+const TIME_MAX: Millis = 30 * 24 * 3_600_000;
+
 /// Why a rollout is not started. Displays as a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
@@ -108,6 +115,7 @@ fn check(plan: &Plan) -> Result<(), Refused> {
     let nothing = |size: &Size| matches!(size, Size::Nodes(0) | Size::Percent(0));
     let too_much = |size: &Size| matches!(size, Size::Percent(101..));
     let sizes = || plan.waves.iter().chain([&plan.max_in_change]);
+    let times = [plan.window_ms, plan.confirm_deadline_ms, plan.soak_ms];
     let rules = [
         (plan.canary == 0, "a rollout needs at least one canary"),
         (plan.waves.is_empty(), "a rollout needs at least one wave after the canary"),
@@ -115,6 +123,13 @@ fn check(plan: &Plan) -> Result<(), Refused> {
         (sizes().any(too_much), "more than 100 %"),
         (plan.window_ms == 0, "a window of no time"),
         (plan.confirm_deadline_ms == 0, "a confirm deadline of no time"),
+        (plan.canary > CANARIES_MAX, "more than 1000 canaries of one kind"),
+        (plan.waves.len() > WAVES_MAX, "more than 100 sizes of waves"),
+        (
+            sizes().any(|size| matches!(size, Size::Nodes(n) if *n > NODES_MAX)),
+            "a wave of more than 1000000 nodes",
+        ),
+        (times.iter().any(|time| *time > TIME_MAX), "a time of more than 30 days"),
     ];
     rules.iter().find(|(wrong, _)| *wrong).map_or(Ok(()), |(_, what)| Err(Refused::Plan(what)))
 }

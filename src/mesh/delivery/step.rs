@@ -2,9 +2,11 @@
 
 use super::clock::{Look, MARK_MS};
 use super::draw;
+use super::eligible::{NotEligible, eligible, may_be_back_in};
 use super::judge;
 use super::list::report;
 use super::observe::{self, Sees};
+use super::outage;
 use super::report::Report;
 use super::state::{Outcome, Rollout, State, StopKind, Stopped};
 use super::verdict;
@@ -18,7 +20,7 @@ use std::collections::BTreeSet;
 pub fn step(rollout: &Rollout, view: &FleetView, now: Millis) -> (Rollout, Vec<Action>, Report) {
     let look = Look::new(rollout, view, now);
     let mut next = rollout.clone();
-    let deaf = judge::is_deaf(&next, &look);
+    let deaf = outage::is_deaf(&next, &look);
     hold_or_go_on(&mut next, deaf, &look);
     observe_all(&mut next, deaf, &look);
     if next.state == State::Stopped {
@@ -38,7 +40,8 @@ pub fn step(rollout: &Rollout, view: &FleetView, now: Millis) -> (Rollout, Vec<A
     (next, actions, said)
 }
 
-/// Running and holding follow what can be heard; the clocks of silence start again when a hold ends.
+/// Running and holding follow what can be heard; the clocks of silence start again when a hold ends. A
+/// complete rollout stays complete while it is held: a node that catches up is judged like the others.
 fn hold_or_go_on(next: &mut Rollout, deaf: bool, look: &Look<'_>) {
     match (next.state, deaf) {
         (State::Running, true) => {
@@ -50,8 +53,12 @@ fn hold_or_go_on(next: &mut Rollout, deaf: bool, look: &Look<'_>) {
             next.held_since = None;
             next.held_until = look.at;
         }
-        (State::Running | State::Holding, _) => {}
-        (State::Waiting | State::Complete | State::Stopped, _) => {}
+        (State::Complete, true) => next.held_since = next.held_since.or(Some(look.at)),
+        (State::Complete, false) if next.held_since.is_some() => {
+            next.held_since = None;
+            next.held_until = look.at;
+        }
+        (State::Running | State::Holding | State::Waiting | State::Complete | State::Stopped, _) => {}
     }
 }
 
@@ -141,7 +148,11 @@ fn go_on(next: &mut Rollout, look: &Look<'_>) {
     }
     if next.state == State::Running && nobody_open(next) && draw::candidates(next, look).is_empty() {
         let any = next.members.values().any(|member| member.outcome == Outcome::Confirmed);
-        next.state = if any { State::Complete } else { State::Waiting };
+        if !any {
+            next.state = State::Waiting;
+        } else if !somebody_may_be_back(next, look) {
+            next.state = State::Complete;
+        }
     } else if next.state == State::Waiting && nobody_pending(next, look) {
         next.state = State::Complete;
     }
@@ -174,12 +185,22 @@ fn nobody_open(next: &Rollout) -> bool {
 
 /// Whether every member is decided or already there.
 fn nobody_pending(next: &Rollout, look: &Look<'_>) -> bool {
-    use super::eligible::{NotEligible, eligible};
     let settled = |reason: &NotEligible| matches!(reason, NotEligible::AlreadyThere | NotEligible::Gone);
     next.members
         .iter()
         .filter(|(_, member)| member.outcome == Outcome::Pending)
         .all(|(id, _)| eligible(next, look, id).is_err_and(|reason| settled(&reason)))
+}
+
+/// Whether a member that is not told is only just not heard. A complete rollout tells nodes without a soak
+/// between them: it must be those who were away, never the rest of a fleet that was quiet for a minute.
+fn somebody_may_be_back(next: &Rollout, look: &Look<'_>) -> bool {
+    let mut pending = next.members.iter().filter(|(_, member)| member.outcome == Outcome::Pending);
+    pending.any(|(id, _)| {
+        let absent = eligible(next, look, id).is_err_and(|reason| reason.is_absence());
+        let node = look.view.nodes.get(id).filter(|_| absent);
+        node.is_some_and(|node| may_be_back_in(next, look, node).is_some())
+    })
 }
 
 /// Stops, once and for all.

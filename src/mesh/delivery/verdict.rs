@@ -5,7 +5,8 @@
 //! of two are strong (delivery statistics): hence `undecided` for the first, with what would decide it.
 
 use super::clock::Look;
-use super::judge::{Weight, weigh};
+use super::judge::{Weight, kind_of, weigh};
+use super::outage;
 use super::report::{VerdictKind, VerdictReport};
 use super::state::{Member, Outcome, Rollout, State, StopKind, StratumKey};
 use super::text::{duration, names};
@@ -18,7 +19,9 @@ const EVIDENCE_NODES_MAX: usize = 5;
 /// Why the rollout stops, in a sentence.
 pub fn why_stopped(rollout: &Rollout, kind: StopKind, nodes: &BTreeSet<NodeId>) -> String {
     let version = &rollout.version;
-    let members: Vec<&Member> = nodes.iter().filter_map(|id| rollout.members.get(id)).collect();
+    let all = nodes.iter().filter_map(|id| rollout.members.get(id));
+    // Only those to whom it happened are named: a silent node beside one that rolled back is in the list.
+    let members: Vec<&Member> = all.filter(|member| kind_of(member) == Some(kind)).collect();
     let who = names(members.iter().map(|member| member.name.as_str()));
     match kind {
         StopKind::RolledBack => format!("{version} was rolled back on {who}"),
@@ -33,11 +36,19 @@ pub fn why_stopped(rollout: &Rollout, kind: StopKind, nodes: &BTreeSet<NodeId>) 
         StopKind::NotConfirmed if members.iter().any(|member| member.fell.is_some()) => {
             format!("{who} left {version} again after confirming it")
         }
+        StopKind::NotConfirmed if members.iter().all(|member| member.received.is_none()) => {
+            format!("{who} alive, and never took the order to run {version}")
+        }
         StopKind::NotConfirmed => {
             let deadline = duration(rollout.plan.confirm_deadline_ms);
             format!("not confirmed in time: {who} alive, and not confirmed on {version} within {deadline}")
         }
-        StopKind::NoCanary => format!("no canary was heard confirmed on {version}, and none failed"),
+        StopKind::NoCanary if members.is_empty() => {
+            format!("no canary was heard confirmed on {version}, and none failed")
+        }
+        StopKind::NoCanary => {
+            format!("no canary was heard confirmed on {version}: {who} run another version")
+        }
         StopKind::Aborted => "stopped by a person".into(),
     }
 }
@@ -214,7 +225,8 @@ fn evidence_line(member: &Member) -> String {
 
 /// How many of the nodes outside the wave are heard.
 fn control_line(rollout: &Rollout, look: &Look<'_>) -> Option<String> {
-    let wave = rollout.wave().filter(|wave| !wave.control.is_empty())?;
-    let there = wave.control.iter().filter_map(|id| look.view.nodes.get(id)).filter(|n| look.is_there(n));
-    Some(format!("outside the wave: {} of {} nodes heard", there.count(), wave.control.len()))
+    let wave = rollout.wave().filter(|_| rollout.state != State::Complete)?;
+    let witnesses = outage::witnesses(wave, look);
+    let there = witnesses.iter().filter(|(_, node)| look.is_there(node)).count();
+    (!witnesses.is_empty()).then(|| format!("outside the wave: {there} of {} nodes heard", witnesses.len()))
 }

@@ -211,14 +211,3 @@ fn one_silent_laptop_in_a_large_wave_does_not_stop_and_eleven_of_twelve_do() {
         assert_eq!(world.rollout.state == State::Stopped, silent == 11, "{silent} of 12");
     }
 }
-
-#[test]
-fn a_complete_rollout_is_not_judged_any_more() {
-    let mut world = fleet(3).start();
-    world.finish_well();
-    for number in world.numbers() {
-        world.machine(number).alive = number == 1;
-    }
-    world.pass(60 * MINUTE);
-    assert_eq!(world.rollout.state, State::Complete);
-}
