@@ -59,6 +59,9 @@ pub struct Plan {
     pub soak_ms: Millis,
     /// Tell nodes too on which no rollback could follow.
     pub insist_unarmed: bool,
+    /// Ask nodes again that refuse the version since an older attempt than this rollout's.
+    #[serde(default)]
+    pub retry_refused: bool,
 }
 
 /// A number of nodes.
@@ -93,6 +96,7 @@ impl Default for Plan {
             confirm_deadline_ms: 30 * minutes,
             soak_ms: 30 * minutes,
             insist_unarmed: false,
+            retry_refused: false,
         }
     }
 }

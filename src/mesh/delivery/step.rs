@@ -2,13 +2,14 @@
 
 use super::clock::{Look, MARK_MS};
 use super::draw;
-use super::eligible::{NotEligible, eligible, may_be_back_in};
+use super::eligible::{NotEligible, all_refuse, eligible, may_be_back_in};
 use super::judge;
 use super::list::report;
 use super::observe::{self, Sees};
 use super::outage;
 use super::report::Report;
 use super::state::{Outcome, Rollout, State, StopKind, Stopped};
+use super::text::names;
 use super::verdict;
 use super::view::{Action, FleetView};
 use crate::mesh::presence::Millis;
@@ -155,6 +156,14 @@ fn go_on(next: &mut Rollout, look: &Look<'_>) {
         }
     } else if next.state == State::Waiting && nobody_pending(next, look) {
         next.state = State::Complete;
+    } else if next.state == State::Waiting
+        && let Some(refusals) = all_refuse(next, look)
+    {
+        // Waiting for them would block the next rollout for ever.
+        let reasons: Vec<String> = refusals.iter().map(|(name, why)| format!("{name} {why}")).collect();
+        let who = names(reasons.iter().map(String::as_str));
+        let text = format!("nobody is left to ask for {}: {who}", next.version);
+        stop(next, StopKind::NoCanary, BTreeSet::new(), Some(text), look.at);
     }
 }
 

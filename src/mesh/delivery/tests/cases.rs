@@ -29,7 +29,7 @@ fn c17_c38_one_attempt_a_node_and_one_that_refuses_is_not_asked() {
     }
     assert_eq!(world.rollout.state, State::Complete);
     assert_eq!(world.outcome(bad), "rolled-back");
-    assert_eq!(world.why_not(4), "refuses it: rolled back before");
+    assert_eq!(world.why_not(4), "refuses it: rolled back before; to ask again, start with --retry-refused");
     assert_eq!(world.report.verdict.unwrap().kind, VerdictKind::BrokenMachine);
 }
 

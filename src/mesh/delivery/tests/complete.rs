@@ -106,6 +106,19 @@ fn c73_the_second_failure_of_those_who_catch_up_stops() {
 }
 
 #[test]
+fn a_last_wave_whose_node_failed_is_not_called_passed() {
+    let mut world = six_away();
+    assert_eq!(world.report.waves.last().unwrap().state, "passed");
+    let late = world.numbers().into_iter().find(|n| world.outcome(*n) == "not told").unwrap();
+    world.machine(late).alive = true;
+    world.pass(MINUTE);
+    world.fail(late);
+    world.pass(5 * MINUTE);
+    assert_eq!((world.rollout.state, world.report.waves.len()), (State::Complete, 2));
+    assert_eq!(world.report.waves[1].state, "not_passed");
+}
+
+#[test]
 fn c73_silence_of_those_who_catch_up_counts_and_the_machines_fault_does_not() {
     let mut world = six_away();
     others(&mut world, true);
