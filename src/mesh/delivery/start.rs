@@ -99,6 +99,7 @@ pub fn start(
         members,
         waves: Vec::new(),
         replaced: BTreeSet::new(),
+        closed: false,
     };
     match all_refuse(&rollout, &Look::new(&rollout, view, now)) {
         Some(refusals) => {
@@ -162,4 +163,11 @@ pub fn abort(rollout: &Rollout, why: &str, view: &FleetView, now: Millis) -> Rol
         if why.is_empty() { "stopped by a person".into() } else { format!("stopped by a person: {why}") };
     stop(&mut next, StopKind::Aborted, BTreeSet::new(), Some(text), at);
     next
+}
+
+/// Closes a rollout that is complete, when a newer one starts: it grants no claim and tells nobody any
+/// more; the next step withdraws the order of a node that has not begun, and one that has is heard to its
+/// end. A rollout that is not complete stays as it is. Stored by compare-and-swap, before the newer one.
+pub fn close(rollout: &Rollout) -> Rollout {
+    Rollout { closed: rollout.closed || rollout.state == State::Complete, ..rollout.clone() }
 }

@@ -85,6 +85,34 @@ fn c67_a_silent_canary_stops_at_the_window_and_a_later_word_changes_the_list_onl
 }
 
 #[test]
+fn c67_a_stopped_rollout_that_is_stepped_on_changes_its_list_only() {
+    // The node that had not begun, and the one that had; both silent, both back hours later.
+    for begun in [false, true] {
+        let mut world = fleet(12).start();
+        let lost = world.told()[0];
+        assert!(world.receive(lost));
+        world.beat(lost);
+        world.step();
+        assert!(!begun || world.claim(lost));
+        world.machine(lost).alive = false;
+        world.pass(11 * MINUTE);
+        assert_eq!((world.rollout.state, world.outcome(lost)), (State::Stopped, "silent"));
+        let stopped = world.rollout.stopped.clone();
+        for back in [false, true] {
+            world.machine(lost).alive = back;
+            for _ in 0..120 {
+                assert!(world.rollout.is_unsettled());
+                world.pass(MINUTE);
+                assert_eq!(world.acts, []);
+            }
+        }
+        assert_eq!((world.rollout.state, &world.rollout.stopped), (State::Stopped, &stopped));
+        let row = world.report.nodes.iter().find(|node| node.outcome == "silent").unwrap();
+        assert!(row.detail.as_ref().unwrap().ends_with("; heard later, on 1.4.0"), "{row:?}");
+    }
+}
+
+#[test]
 fn c68_only_confirmed_on_the_target_counts() {
     let mut world = fleet(6).start();
     let canaries = world.told();

@@ -155,3 +155,36 @@ fn nodes_that_leave_after_it_was_complete_reopen_nothing() {
     world.pass(60 * MINUTE);
     assert_eq!(world.rollout.state, State::Complete);
 }
+
+#[test]
+fn a_closed_rollout_grants_nothing_and_takes_back_what_has_not_begun() {
+    let running = fleet(8).start();
+    assert_eq!(close(&running.rollout), running.rollout, "only a complete rollout is closed");
+    for begun in [false, true] {
+        let mut world = six_away();
+        others(&mut world, true);
+        world.pass(MINUTE);
+        let late = world.told()[0];
+        assert!(world.receive(late));
+        world.beat(late);
+        world.step();
+        assert!(!begun || world.claim(late));
+        world.rollout = close(&world.rollout);
+        assert_eq!(claim(&world.rollout, &id(late), 7), Err(NotGranted::Closed));
+        world.crash_in_step();
+        world.step();
+        let withdrawn = [Action::Withdraw { node: id(late), attempt: 7 }];
+        assert_eq!(world.acts, if begun { &[][..] } else { &withdrawn[..] });
+        assert_eq!(world.rollout.is_unsettled(), begun);
+        if begun {
+            world.roll_back(late);
+        }
+        world.pass(60 * MINUTE);
+        assert_eq!(world.outcome(late), if begun { "rolled-back" } else { "withdrawn" });
+        assert_eq!(
+            (world.rollout.state, world.told().len(), world.report.nodes.len()),
+            (State::Complete, 0, 3)
+        );
+        assert!(!world.rollout.is_unsettled());
+    }
+}
