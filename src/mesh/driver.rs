@@ -222,9 +222,9 @@ impl Mesh {
             delivery::start(plan, version, id.clone(), attempt, &matched, &view, now).map_err(|refused| {
                 match refused {
                     delivery::Refused::NothingMatched => Fault::NothingMatched(refused.to_string()),
-                    delivery::Refused::NoPackage(_) | delivery::Refused::Plan(_) => {
-                        Fault::Refused(refused.to_string())
-                    }
+                    delivery::Refused::NoPackage(_)
+                    | delivery::Refused::AllRefuse(..)
+                    | delivery::Refused::Plan(_) => Fault::Refused(refused.to_string()),
                 }
             })?;
         if self.put(&rollout, 0).await? == Put::Conflict {

@@ -2,9 +2,9 @@
 
 use super::clock::Look;
 use super::observe::window_ms;
-use super::state::Rollout;
+use super::state::{Outcome, Rollout};
 use super::view::NodeView;
-use crate::mesh::presence::Millis;
+use crate::mesh::presence::{Millis, Refusal};
 use crate::model::NodeId;
 use std::fmt;
 
@@ -17,8 +17,13 @@ pub enum NotEligible {
     AlreadyThere,
     /// It has never been heard.
     NeverHeard,
-    /// It refuses the version; the node's reason.
-    Refuses(String),
+    /// It refuses the version.
+    Refuses {
+        /// The node's reason.
+        reason: String,
+        /// Whether a rollout that retries would ask it again.
+        could_retry: bool,
+    },
     /// The store has no package for this architecture and format.
     NoPackage(String),
     /// It said goodbye; the reason.
@@ -37,7 +42,10 @@ impl fmt::Display for NotEligible {
             NotEligible::Gone => f.write_str("no longer in the fleet"),
             NotEligible::AlreadyThere => f.write_str("already there"),
             NotEligible::NeverHeard => f.write_str("never heard"),
-            NotEligible::Refuses(reason) => write!(f, "refuses it: {reason}"),
+            NotEligible::Refuses { reason, could_retry: false } => write!(f, "refuses it: {reason}"),
+            NotEligible::Refuses { reason, could_retry: true } => {
+                write!(f, "refuses it: {reason}; to ask again, start with --retry-refused")
+            }
             NotEligible::NoPackage(what) => write!(f, "no package for {what}"),
             NotEligible::Offline(reason) => write!(f, "offline: said goodbye ({reason})"),
             NotEligible::NotHeard => f.write_str("offline: not heard recently"),
@@ -54,7 +62,7 @@ impl NotEligible {
             NotEligible::NeverHeard | NotEligible::Offline(_) | NotEligible::NotHeard => true,
             NotEligible::Gone
             | NotEligible::AlreadyThere
-            | NotEligible::Refuses(_)
+            | NotEligible::Refuses { .. }
             | NotEligible::NoPackage(_)
             | NotEligible::Unarmed(_)
             | NotEligible::OtherOrder(_) => false,
@@ -87,8 +95,11 @@ pub fn eligible<'a>(rollout: &Rollout, look: &Look<'a>, id: &NodeId) -> Result<&
         return Err(NotEligible::AlreadyThere);
     }
     let ours = |text: &str| text.parse().ok().as_ref() == Some(&rollout.version);
-    if let Some(refused) = presence.refused.iter().find(|r| ours(&r.version)) {
-        return Err(NotEligible::Refuses(refused.reason.clone()));
+    // A refusal stands against every attempt up to its own: only a newer one asks again.
+    let stands = |r: &&Refusal| !rollout.plan.retry_refused || r.attempt >= rollout.attempt;
+    if let Some(refused) = presence.refused.iter().filter(|r| ours(&r.version)).find(stands) {
+        let could_retry = !rollout.plan.retry_refused;
+        return Err(NotEligible::Refuses { reason: refused.reason.clone(), could_retry });
     }
     if !node.has_package {
         let facts = &node.facts;
@@ -110,4 +121,18 @@ pub fn eligible<'a>(rollout: &Rollout, look: &Look<'a>, id: &NodeId) -> Result<&
         return Err(NotEligible::Unarmed(reason));
     }
     Ok(node)
+}
+
+/// The refusals, with the nodes' names, when every member that does not run the version refuses it or has
+/// no package: waiting changes nothing then.
+pub fn all_refuse(rollout: &Rollout, look: &Look<'_>) -> Option<Vec<(String, NotEligible)>> {
+    let mut refusals = Vec::new();
+    for (id, member) in rollout.members.iter().filter(|(_, member)| member.outcome == Outcome::Pending) {
+        match eligible(rollout, look, id) {
+            Err(reason @ NotEligible::Refuses { .. }) => refusals.push((member.name.clone(), reason)),
+            Err(NotEligible::AlreadyThere | NotEligible::Gone | NotEligible::NoPackage(_)) => {}
+            Ok(_) | Err(_) => return None,
+        }
+    }
+    (!refusals.is_empty()).then_some(refusals)
 }

@@ -66,7 +66,7 @@ pub use report::{
     EvidenceReport, NodeReport, NotIncluded, Report, StoppedBecause, VerdictKind, VerdictReport, WaitingFor,
     WaveReport,
 };
-pub use start::{Refused, abort, start};
+pub use start::{Refused, abort, close, start};
 pub use state::{
     Clock, Evidence, FORMAT, Fell, Member, Outcome, Plan, Rollout, Size, State, StopKind, Stopped,
     StratumKey, Told, Wave,

@@ -2,8 +2,10 @@
 
 use super::FORMAT;
 use super::clock::Look;
+use super::eligible::all_refuse;
 use super::state::{Clock, Member, Outcome, Plan, Rollout, Size, State, StopKind, StratumKey};
 use super::step::stop;
+use super::text::names;
 use super::view::FleetView;
 use crate::mesh::presence::Millis;
 use crate::model::{Attempt, NodeId, RolloutId, Version};
@@ -24,6 +26,8 @@ pub enum Refused {
     NothingMatched,
     /// No package of this version fits any of the nodes.
     NoPackage(Version),
+    /// Every node that does not run this version refuses it; their names and reasons.
+    AllRefuse(Version, Vec<String>),
     /// A number in the plan makes no sense; which one.
     Plan(&'static str),
 }
@@ -37,6 +41,10 @@ impl fmt::Display for Refused {
                     f,
                     "no package of {version} fits any of these nodes; add one with 'nox-mesh package add'"
                 )
+            }
+            Refused::AllRefuse(version, reasons) => {
+                let reasons = names(reasons.iter().map(String::as_str));
+                write!(f, "nobody is left to ask for {version}: {reasons}")
             }
             Refused::Plan(what) => write!(f, "the plan makes no sense: {what}"),
         }
@@ -77,7 +85,7 @@ pub fn start(
     if !all_there && !missing.any(|node| node.has_package) {
         return Err(Refused::NoPackage(version));
     }
-    Ok(Rollout {
+    let rollout = Rollout {
         format: FORMAT,
         id,
         version,
@@ -91,7 +99,15 @@ pub fn start(
         members,
         waves: Vec::new(),
         replaced: BTreeSet::new(),
-    })
+        closed: false,
+    };
+    match all_refuse(&rollout, &Look::new(&rollout, view, now)) {
+        Some(refusals) => {
+            let reasons = refusals.iter().map(|(name, reason)| format!("{name} {reason}")).collect();
+            Err(Refused::AllRefuse(rollout.version, reasons))
+        }
+        None => Ok(rollout),
+    }
 }
 
 fn pending(name: &str, stratum: StratumKey) -> Member {
@@ -147,4 +163,11 @@ pub fn abort(rollout: &Rollout, why: &str, view: &FleetView, now: Millis) -> Rol
         if why.is_empty() { "stopped by a person".into() } else { format!("stopped by a person: {why}") };
     stop(&mut next, StopKind::Aborted, BTreeSet::new(), Some(text), at);
     next
+}
+
+/// Closes a rollout that is complete, when a newer one starts: it grants no claim and tells nobody any
+/// more; the next step withdraws the order of a node that has not begun, and one that has is heard to its
+/// end. A rollout that is not complete stays as it is. Stored by compare-and-swap, before the newer one.
+pub fn close(rollout: &Rollout) -> Rollout {
+    Rollout { closed: rollout.closed || rollout.state == State::Complete, ..rollout.clone() }
 }

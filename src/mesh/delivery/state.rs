@@ -40,6 +40,9 @@ pub struct Rollout {
     pub waves: Vec<Wave>,
     /// Strata whose canary was replaced: each at most once (C70).
     pub replaced: BTreeSet<StratumKey>,
+    /// Complete, and a newer rollout has taken over: nobody catches up any more.
+    #[serde(default)]
+    pub closed: bool,
 }
 
 /// How careful a rollout is.
@@ -59,6 +62,9 @@ pub struct Plan {
     pub soak_ms: Millis,
     /// Tell nodes too on which no rollback could follow.
     pub insist_unarmed: bool,
+    /// Ask nodes again that refuse the version since an older attempt than this rollout's.
+    #[serde(default)]
+    pub retry_refused: bool,
 }
 
 /// A number of nodes.
@@ -93,6 +99,7 @@ impl Default for Plan {
             confirm_deadline_ms: 30 * minutes,
             soak_ms: 30 * minutes,
             insist_unarmed: false,
+            retry_refused: false,
         }
     }
 }
@@ -307,6 +314,12 @@ impl Rollout {
     /// The current wave.
     pub fn wave(&self) -> Option<&Wave> {
         self.waves.last()
+    }
+
+    /// Whether something could still be heard for its list: members are undecided, or silent. The driver
+    /// may step a rollout that has stopped, or was closed, for as long: that changes the list only.
+    pub fn is_unsettled(&self) -> bool {
+        self.members.values().any(|member| member.is_open() || member.outcome == Outcome::Silent)
     }
 
     /// The members of one wave.

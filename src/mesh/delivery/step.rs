@@ -2,13 +2,14 @@
 
 use super::clock::{Look, MARK_MS};
 use super::draw;
-use super::eligible::{NotEligible, eligible, may_be_back_in};
+use super::eligible::{NotEligible, all_refuse, eligible, may_be_back_in};
 use super::judge;
 use super::list::report;
 use super::observe::{self, Sees};
 use super::outage;
 use super::report::Report;
 use super::state::{Outcome, Rollout, State, StopKind, Stopped};
+use super::text::names;
 use super::verdict;
 use super::view::{Action, FleetView};
 use crate::mesh::presence::Millis;
@@ -17,13 +18,17 @@ use std::collections::BTreeSet;
 
 /// Looks at the fleet and moves the rollout as far as it goes. The caller stores the result by
 /// compare-and-swap if it differs from what it read, and only then carries the actions out.
+///
+/// A stopped rollout may be stepped too, as long as members are undecided or silent
+/// ([`Rollout::is_unsettled`]): what is heard later comes into its list (C67), nobody is told, and why it
+/// stopped stays. The only action then is to withdraw an order that is still declared.
 pub fn step(rollout: &Rollout, view: &FleetView, now: Millis) -> (Rollout, Vec<Action>, Report) {
     let look = Look::new(rollout, view, now);
     let mut next = rollout.clone();
     let deaf = outage::is_deaf(&next, &look);
     hold_or_go_on(&mut next, deaf, &look);
     observe_all(&mut next, deaf, &look);
-    if next.state == State::Stopped {
+    if next.state == State::Stopped || next.closed {
         take_back_open_orders(&mut next, &look);
     } else {
         excuse(&mut next, deaf, &look);
@@ -155,6 +160,14 @@ fn go_on(next: &mut Rollout, look: &Look<'_>) {
         }
     } else if next.state == State::Waiting && nobody_pending(next, look) {
         next.state = State::Complete;
+    } else if next.state == State::Waiting
+        && let Some(refusals) = all_refuse(next, look)
+    {
+        // Waiting for them would block the next rollout for ever.
+        let reasons: Vec<String> = refusals.iter().map(|(name, why)| format!("{name} {why}")).collect();
+        let who = names(reasons.iter().map(String::as_str));
+        let text = format!("nobody is left to ask for {}: {who}", next.version);
+        stop(next, StopKind::NoCanary, BTreeSet::new(), Some(text), look.at);
     }
 }
 
@@ -212,7 +225,7 @@ pub fn stop(next: &mut Rollout, kind: StopKind, nodes: BTreeSet<NodeId>, text: O
     next.state = State::Stopped;
 }
 
-/// After a stop: who has not claimed does not begin any more (C75, C76); who has, finishes and reports.
+/// After a stop, or when it is closed: who has not claimed does not begin any more (C75, C76); who has, finishes and reports.
 fn take_back_open_orders(next: &mut Rollout, look: &Look<'_>) {
     for member in next.members.values_mut().filter(|m| m.is_open() && !m.claimed) {
         member.outcome = Outcome::Withdrawn;
@@ -237,7 +250,7 @@ fn actions(next: &Rollout, look: &Look<'_>) -> Vec<Action> {
         let ours = order.is_some_and(|o| o.rollout == next.id && o.attempt == next.attempt);
         let newer = order.is_some_and(|o| o.attempt > next.attempt);
         let member = next.members.get(id);
-        let may_tell = matches!(next.state, State::Running | State::Complete);
+        let may_tell = matches!(next.state, State::Running | State::Complete) && !next.closed;
         let open = member.is_some_and(super::Member::is_open);
         if open && may_tell && !ours && !newer {
             actions.push(Action::Tell {

@@ -106,6 +106,19 @@ fn c73_the_second_failure_of_those_who_catch_up_stops() {
 }
 
 #[test]
+fn a_last_wave_whose_node_failed_is_not_called_passed() {
+    let mut world = six_away();
+    assert_eq!(world.report.waves.last().unwrap().state, "passed");
+    let late = world.numbers().into_iter().find(|n| world.outcome(*n) == "not told").unwrap();
+    world.machine(late).alive = true;
+    world.pass(MINUTE);
+    world.fail(late);
+    world.pass(5 * MINUTE);
+    assert_eq!((world.rollout.state, world.report.waves.len()), (State::Complete, 2));
+    assert_eq!(world.report.waves[1].state, "not_passed");
+}
+
+#[test]
 fn c73_silence_of_those_who_catch_up_counts_and_the_machines_fault_does_not() {
     let mut world = six_away();
     others(&mut world, true);
@@ -141,4 +154,37 @@ fn nodes_that_leave_after_it_was_complete_reopen_nothing() {
     }
     world.pass(60 * MINUTE);
     assert_eq!(world.rollout.state, State::Complete);
+}
+
+#[test]
+fn a_closed_rollout_grants_nothing_and_takes_back_what_has_not_begun() {
+    let running = fleet(8).start();
+    assert_eq!(close(&running.rollout), running.rollout, "only a complete rollout is closed");
+    for begun in [false, true] {
+        let mut world = six_away();
+        others(&mut world, true);
+        world.pass(MINUTE);
+        let late = world.told()[0];
+        assert!(world.receive(late));
+        world.beat(late);
+        world.step();
+        assert!(!begun || world.claim(late));
+        world.rollout = close(&world.rollout);
+        assert_eq!(claim(&world.rollout, &id(late), 7), Err(NotGranted::Closed));
+        world.crash_in_step();
+        world.step();
+        let withdrawn = [Action::Withdraw { node: id(late), attempt: 7 }];
+        assert_eq!(world.acts, if begun { &[][..] } else { &withdrawn[..] });
+        assert_eq!(world.rollout.is_unsettled(), begun);
+        if begun {
+            world.roll_back(late);
+        }
+        world.pass(60 * MINUTE);
+        assert_eq!(world.outcome(late), if begun { "rolled-back" } else { "withdrawn" });
+        assert_eq!(
+            (world.rollout.state, world.told().len(), world.report.nodes.len()),
+            (State::Complete, 0, 3)
+        );
+        assert!(!world.rollout.is_unsettled());
+    }
 }

@@ -5,6 +5,7 @@ mod complete;
 mod golden;
 mod outages;
 mod properties;
+mod refusals;
 mod rules;
 mod small_world;
 mod tables;

@@ -31,7 +31,7 @@ fn who_is_told_and_why_the_others_are_not() {
     let mut world = fleet.start();
     let rows = [
         (1, "already there"),
-        (2, "refuses it: rolled back"),
+        (2, "refuses it: rolled back; to ask again, start with --retry-refused"),
         (3, "never heard"),
         (4, "no rollback could follow: package not retained"),
         (5, "no package for amd64 deb"),
