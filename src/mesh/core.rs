@@ -4,13 +4,12 @@
 
 use super::attempts::Attempts;
 use super::ca::Ca;
-use super::delivery::State;
-use super::driver;
+use super::driver::{self, Standing};
 use super::engine::Store;
 use super::fault::Fault;
 use super::hear::Hearing;
 use super::registry::Registry;
-use crate::model::{Attempt, RolloutId};
+use crate::model::Attempt;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -35,8 +34,8 @@ pub struct Mesh {
     /// One at a time changes rollouts and acts on them: an action that was decided before a stop is
     /// never carried out after it.
     pub turn: Mutex<()>,
-    /// Every rollout by its attempt, and where it stands: what the driver's clock looks at.
-    pub index: std::sync::Mutex<BTreeMap<Attempt, (RolloutId, State)>>,
+    /// Every rollout by its attempt: what the driver's clock looks at.
+    pub index: std::sync::Mutex<BTreeMap<Attempt, Standing>>,
     /// The numbers of attempts.
     pub attempts: Attempts,
     /// Rings when delivery should look at once.

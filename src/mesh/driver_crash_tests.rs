@@ -133,3 +133,87 @@ async fn a_restored_store_gives_no_attempt_that_a_node_has_spoken_of() {
     mesh.heartbeat(node, &beat).await.unwrap();
     assert_eq!(start(&mesh).await.as_str(), "r-10");
 }
+
+async fn ticks(mesh: &Mesh, fleet: &mut Fleet, upgraded: &[NodeId]) {
+    for _ in 0..6 {
+        mesh.tick().await.unwrap();
+        fleet.speak(mesh, upgraded).await;
+    }
+}
+
+#[tokio::test]
+async fn a_new_rollout_closes_an_older_one_that_is_complete() {
+    let folder = Folder::new("driver-close");
+    let (mesh, _stop) = mesh(&folder).await;
+    let mut fleet = Fleet::new(&mesh, 2).await;
+    let late = fleet.nodes[1].clone();
+    let goodbye = Heartbeat { sequence: 50, goodbye: Some("stop".into()), ..fleet.beat(&mesh, &late, false) };
+    mesh.heartbeat(&late, &goodbye).await.unwrap();
+    fleet.nodes.truncate(1);
+    let first = start(&mesh).await;
+    for _ in 0..10 {
+        mesh.tick().await.unwrap();
+        let told = fleet.told(&mesh);
+        fleet.speak(&mesh, &told).await;
+    }
+    assert_eq!(mesh.report(&first).await.unwrap().state, State::Complete);
+    // It comes back and is told: catching up.
+    fleet.nodes.push(late.clone());
+    fleet.sequence = 60;
+    let upgraded = [fleet.nodes[0].clone()];
+    ticks(&mesh, &mut fleet, &upgraded).await;
+    let order = |id: &NodeId| Some(mesh.registry.node(id)?.target.as_ref()?.rollout.clone());
+    assert_eq!(order(&late), Some(first.clone()));
+    let mut draft = mesh.registry.store().begin_large().unwrap();
+    draft.write(&deb::tests::package("1.6.0", "amd64", b"six")).unwrap();
+    mesh.registry.add_package(draft).await.unwrap();
+    let select = Select::parse(&[format!("id={}", fleet.nodes[0])]).unwrap();
+    let second = mesh.start_rollout(plan(), "1.6.0".parse().unwrap(), &select).await.unwrap();
+    // At once, not with the next look: it must not begin an upgrade that nobody watches.
+    let answer = mesh.claim(&late, &claim(&first)).await.unwrap();
+    assert!(!answer.granted, "{answer:?}");
+    ticks(&mesh, &mut fleet, &upgraded).await;
+    assert_eq!(order(&late), None, "an order of the closed rollout stands");
+    assert_eq!(order(&fleet.nodes[0]).unwrap().as_str(), second.id);
+    let left = mesh.report(&first).await.unwrap();
+    let outcome = left.nodes.iter().find(|node| node.id == late.as_str()).unwrap().outcome.clone();
+    assert_ne!(format!("{outcome:?}").to_lowercase(), "\"told\"", "told for ever");
+}
+
+#[tokio::test]
+async fn c67_a_stopped_rollout_is_followed_for_its_list() {
+    let folder = Folder::new("driver-list");
+    let (mesh, _stop) = mesh_on(&folder, Failing::new(&folder), 10, None).await;
+    let mut fleet = Fleet::new(&mesh, 4).await;
+    let plan = Plan { window_ms: 40, confirm_deadline_ms: 60_000, ..plan() };
+    let report = mesh.start_rollout(plan, "1.5.0".parse().unwrap(), &Select::default()).await.unwrap();
+    let id: RolloutId = report.id.parse().unwrap();
+    mesh.tick().await.unwrap();
+    fleet.speak(&mesh, &[]).await;
+    let canary = fleet.told(&mesh).pop().unwrap();
+    assert!(mesh.claim(&canary, &claim(&id)).await.unwrap().granted);
+    let all = fleet.nodes.clone();
+    fleet.nodes.retain(|node| *node != canary);
+    for _ in 0..60 {
+        fleet.speak(&mesh, &[]).await;
+        mesh.tick().await.unwrap();
+        if mesh.report(&id).await.unwrap().state == State::Stopped {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let stopped = mesh.report(&id).await.unwrap();
+    assert_eq!(
+        stopped.stopped_because.as_ref().unwrap().kind,
+        delivery::StopKind::Silence,
+        "{}",
+        stopped.text()
+    );
+    ticks(&mesh, &mut fleet, &[]).await;
+    assert_eq!(fleet.told(&mesh), [], "an order of a stopped rollout stands");
+    fleet.nodes = all;
+    ticks(&mesh, &mut fleet, &[]).await;
+    let (_, rollout) = mesh.load(&id).await.unwrap();
+    let later = rollout.members[&canary].later.clone().unwrap_or_default();
+    assert!(later.starts_with("heard later"), "{later:?}");
+}

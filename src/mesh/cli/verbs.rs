@@ -197,7 +197,7 @@ pub(super) fn start_request(arguments: StartArgs) -> StartRequest {
             confirm_deadline_ms: millis(arguments.confirm_deadline),
             soak_ms: millis(arguments.soak),
             insist_unarmed: arguments.insist_unarmed,
-            retry_refused: false,
+            retry_refused: arguments.retry_refused,
         },
     }
 }
