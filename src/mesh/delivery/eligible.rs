@@ -2,7 +2,7 @@
 
 use super::clock::Look;
 use super::observe::window_ms;
-use super::state::{Outcome, Rollout};
+use super::state::{Outcome, Rollout, StratumKey};
 use super::view::NodeView;
 use crate::mesh::presence::{Millis, Refusal};
 use crate::model::NodeId;
@@ -102,8 +102,8 @@ pub fn eligible<'a>(rollout: &Rollout, look: &Look<'a>, id: &NodeId) -> Result<&
         return Err(NotEligible::Refuses { reason: refused.reason.clone(), could_retry });
     }
     if !node.has_package {
-        let facts = &node.facts;
-        return Err(NotEligible::NoPackage(format!("{} {}", facts.architecture, facts.package_format)));
+        let kind = StratumKey::new(&node.facts, "");
+        return Err(NotEligible::NoPackage(format!("{} {}", kind.architecture, kind.package_format)));
     }
     if let Some(order) = &node.order
         && order.attempt > rollout.attempt

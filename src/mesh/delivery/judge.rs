@@ -11,7 +11,7 @@
 //! | later | failures heard, counted over all later waves | [`FAILED_MAX`] |
 //! | later | failed, silent or machine's fault, in one wave or over all later waves | 2 and half of them |
 //! | any | no canary confirmed anywhere and none left to try | at once |
-//! | catch-up | failed for the release's sake or silent, counted over all that caught up | [`CAUGHT_UP_BAD_MAX`] |
+//! | catch-up | failed for the release's sake or silent, over all that caught up | [`CAUGHT_UP_BAD_MAX`] |
 
 use super::state::{Fell, Member, Outcome, Rollout, State, StopKind, Wave};
 use crate::model::NodeId;

@@ -7,8 +7,9 @@ use super::state::{Clock, Member, Outcome, Plan, Rollout, Size, State, StopKind,
 use super::step::stop;
 use super::text::names;
 use super::view::FleetView;
-use crate::mesh::presence::Millis;
+use crate::mesh::presence::{LINE_BYTES_MAX, Millis};
 use crate::model::{Attempt, NodeId, RolloutId, Version};
+use crate::wire::limits::cut;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -159,8 +160,11 @@ pub fn abort(rollout: &Rollout, why: &str, view: &FleetView, now: Millis) -> Rol
     }
     let at = Look::new(rollout, view, now).at;
     next.clock = rollout.clock.mark(&view.listening, now);
-    let text =
-        if why.is_empty() { "stopped by a person".into() } else { format!("stopped by a person: {why}") };
+    let text = if why.is_empty() {
+        "stopped by a person".into()
+    } else {
+        format!("stopped by a person: {}", cut(why, LINE_BYTES_MAX))
+    };
     stop(&mut next, StopKind::Aborted, BTreeSet::new(), Some(text), at);
     next
 }

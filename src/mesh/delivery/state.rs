@@ -3,8 +3,9 @@
 //! Every time in here is *rollout time*: milliseconds that this rollout spent while the mesh could hear.
 //! So a restart of the mesh, a jump of its clock or an hour of deafness cannot pass a window (C88).
 
-use crate::mesh::presence::{Millis, RollbackRecord, Spoke};
+use crate::mesh::presence::{Millis, RollbackRecord, Spoke, WORD_BYTES_MAX};
 use crate::model::{Attempt, Facts, Generation, NodeId, RolloutId, Stratum, Version};
+use crate::wire::limits::cut;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -329,12 +330,14 @@ impl Rollout {
 }
 
 impl StratumKey {
-    /// The stratum of a node with these facts on this version.
+    /// The stratum of a node with these facts on this version. What a node says of its machine is shown to
+    /// people, in verdicts: it is cut and freed of control characters like the rest.
     pub fn new(facts: &Facts, version: &str) -> Self {
+        let word = |said: &str| cut(said, WORD_BYTES_MAX);
         StratumKey {
-            architecture: facts.architecture.clone(),
-            package_format: facts.package_format.clone(),
-            distribution: facts.distribution.clone(),
+            architecture: word(&facts.architecture),
+            package_format: word(&facts.package_format),
+            distribution: word(&facts.distribution),
             version: version.to_owned(),
         }
     }

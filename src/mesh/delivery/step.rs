@@ -225,7 +225,8 @@ pub fn stop(next: &mut Rollout, kind: StopKind, nodes: BTreeSet<NodeId>, text: O
     next.state = State::Stopped;
 }
 
-/// After a stop, or when it is closed: who has not claimed does not begin any more (C75, C76); who has, finishes and reports.
+/// After a stop, or when it is closed: who has not claimed does not begin any more (C75, C76); who has,
+/// finishes and reports.
 fn take_back_open_orders(next: &mut Rollout, look: &Look<'_>) {
     for member in next.members.values_mut().filter(|m| m.is_open() && !m.claimed) {
         member.outcome = Outcome::Withdrawn;

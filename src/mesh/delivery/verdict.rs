@@ -11,8 +11,13 @@ use super::report::{VerdictKind, VerdictReport};
 use super::state::{Member, Outcome, Rollout, State, StopKind, StratumKey};
 use super::text::{duration, names};
 use crate::model::NodeId;
+use crate::wire::limits::cut;
 use std::collections::BTreeSet;
 
+/// How likely the release is to blame when one node of its kind tried it and failed (delivery statistics).
+const ONE_OF_ONE: &str = "71 to 95 % likelihood";
+/// Longest last words in a sentence, in bytes; the whole line stands in the evidence.
+const WORDS_BYTES_MAX: usize = 120;
 /// Most nodes with an evidence line of their own.
 const EVIDENCE_NODES_MAX: usize = 5;
 
@@ -108,12 +113,18 @@ fn with_failures(rollout: &Rollout, case: &Case<'_>) -> Said {
         return (VerdictKind::BrokenMachine, text, next);
     }
     if case.bad.len() == 1 {
-        let lean = if heard == 0 {
-            "a dead release and a machine that was switched off look the same from here"
+        let text = if heard == 0 {
+            format!(
+                "{who} is the only node of its kind that tried {version}, and went silent: a dead release \
+                 and a machine that was switched off look the same from here"
+            )
         } else {
-            "it is more likely the release than the machine, but one node cannot tell"
+            let crash = case.bad.first().map(|member| crash(member)).unwrap_or_default();
+            format!(
+                "{who} is the only node of its kind that tried {version}, and failed ({crash}): it is the \
+                 release with {ONE_OF_ONE}, and else that machine; one node cannot decide it"
+            )
         };
-        let text = format!("{who} is the only node of its kind that tried {version}, and {how}: {lean}");
         let next = format!(
             "look at {who}; to decide it, start {version} for one more node of its kind (--select name=OTHER)"
         );
@@ -204,6 +215,16 @@ fn evidence(rollout: &Rollout, look: &Look<'_>, case: &Case<'_>) -> Vec<String> 
     }
     lines.extend(control_line(rollout, look));
     lines
+}
+
+/// How one node failed, in brackets: what the service manager said of it and its last words.
+fn crash(member: &Member) -> String {
+    let Some(record) = &member.evidence else { return super::words::outcome_text(member) };
+    let result = record.result.as_ref().map(|result| format!("result {result}"));
+    let status = record.status.as_ref().map(|status| format!("status {status}"));
+    let mut parts: Vec<String> = [result, record.code.clone(), status].into_iter().flatten().collect();
+    parts.extend(record.log.last().map(|line| format!("last words \"{}\"", cut(line, WORDS_BYTES_MAX))));
+    if parts.is_empty() { "it would not start".into() } else { parts.join(", ") }
 }
 
 fn evidence_line(member: &Member) -> String {
