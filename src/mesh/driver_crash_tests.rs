@@ -191,7 +191,7 @@ async fn c67_a_stopped_rollout_is_followed_for_its_list() {
     mesh.tick().await.unwrap();
     fleet.speak(&mesh, &[]).await;
     let canary = fleet.told(&mesh).pop().unwrap();
-    assert!(mesh.claim(&canary, &claim(&id)).await.unwrap().granted);
+    // It holds the order and does not ask whether it may begin.
     let all = fleet.nodes.clone();
     fleet.nodes.retain(|node| *node != canary);
     for _ in 0..60 {
@@ -210,8 +210,8 @@ async fn c67_a_stopped_rollout_is_followed_for_its_list() {
         stopped.text()
     );
     ticks(&mesh, &mut fleet, &[]).await;
-    assert_eq!(fleet.told(&mesh), [], "an order of a stopped rollout stands");
     fleet.nodes = all;
+    assert_eq!(fleet.told(&mesh), [], "an order of a stopped rollout stands");
     ticks(&mesh, &mut fleet, &[]).await;
     let (_, rollout) = mesh.load(&id).await.unwrap();
     let later = rollout.members[&canary].later.clone().unwrap_or_default();
