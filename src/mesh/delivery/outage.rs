@@ -23,10 +23,10 @@ pub fn is_deaf(rollout: &Rollout, look: &Look<'_>) -> bool {
     if !look.view.listening.hears || hears_nobody(look) {
         return true;
     }
-    let Some(wave) = rollout.wave() else { return false };
+    let Some(wave) = rollout.wave().filter(|wave| quiet_since(wave, look).is_some()) else { return false };
     let witnesses = witnesses(wave, look);
     let silent = witnesses.iter().filter(|(_, node)| is_quiet(node, look)).count();
-    quiet_since(wave, look).is_some() && 2 * silent > witnesses.len()
+    2 * silent > witnesses.len()
 }
 
 /// Those by whom it is judged whether the mesh can hear the nodes of this wave.
@@ -54,7 +54,7 @@ fn is_quiet(node: &NodeView, look: &Look<'_>) -> bool {
 }
 
 /// Whether nobody of two or more nodes that were ever heard is heard now.
-fn hears_nobody(look: &Look<'_>) -> bool {
+pub fn hears_nobody(look: &Look<'_>) -> bool {
     let mut known = look.view.nodes.values().filter(|node| node.presence.heard_at.is_some()).peekable();
     let mut count = 0;
     known.all(|node| {

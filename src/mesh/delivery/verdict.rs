@@ -187,7 +187,10 @@ fn confined_to<'a>(case: &Case<'a>) -> Option<(&'a str, usize)> {
 }
 
 fn outage(rollout: &Rollout, look: &Look<'_>) -> VerdictReport {
-    let text = if look.view.listening.hears {
+    let alone = rollout.wave().is_none_or(|wave| outage::witnesses(wave, look).is_empty());
+    let text = if look.view.listening.hears && alone && outage::hears_nobody(look) {
+        "nobody at all is heard: it is the mesh or a network, and nothing is judged"
+    } else if look.view.listening.hears {
         "nodes outside the wave went quiet together with nodes of the wave: it is the mesh or a network"
     } else {
         "the mesh cannot hear"

@@ -175,6 +175,7 @@ fn when_nobody_at_all_is_heard_it_holds_also_without_a_witness() {
     }
     world.pass(60 * MINUTE);
     assert_eq!(world.rollout.state, State::Holding, "{}", world.report.text());
+    assert!(world.report.text().contains("nobody at all is heard"), "{}", world.report.text());
     let machine = world.machine(2);
     (machine.alive, machine.beat.goodbye) = (true, None);
     world.pass(12 * MINUTE);
