@@ -54,7 +54,7 @@ shellcheck: ## shellcheck over every script
 
 .PHONY: test-unit
 test-unit: ## unit and integration tests, without the lab
-	$(CARGO) test --locked --features mesh --lib --test tests --test host
+	$(CARGO) test --locked --features mesh --lib --test tests --test host --test mesh
 
 .PHONY: test-shell
 test-shell: ## the scripts' decision tables under four shells

@@ -6,7 +6,8 @@
 //!
 //! Certificates begin in 1970 and the CA never ends: a node whose clock is lost must still find its
 //! way to the mesh (C88). The server's certificate is renewed a year before it ends, or when the name
-//! that nodes are told changes; the CA that they pinned stays the same.
+//! that nodes are told changes; the CA that they pinned stays the same. It carries every name that nodes
+//! were ever told, newest first: a node dials the name it was told when it joined, for ever.
 
 use crate::model::keyvalue::Pairs;
 use crate::sys::crypt::{SigningKey, hex, sha256};
@@ -25,6 +26,8 @@ use std::path::{Path, PathBuf};
 const SERVER_DAYS: i64 = 3650;
 /// Renewed when fewer days than this are left: any restart within a year does it.
 const RENEW_DAYS: i64 = 365;
+/// Most names in it: a certificate is sent with every connection.
+const NAMES_MAX: usize = 100;
 const FILE_BYTES_MAX: usize = 64 * 1024;
 
 /// The CA as it lies in the data folder.
@@ -50,10 +53,20 @@ pub struct ServerIdentity {
 }
 
 impl Ca {
-    /// Opens the CA under `data`, makes it at the first start.
-    pub fn open(data: &Path) -> io::Result<Self> {
+    /// Opens the CA under `data`. It is made at the first start only: `is_used` says that the store knows
+    /// of nodes or of a CA already, and nodes would trust no other one than theirs.
+    pub fn open(data: &Path, is_used: bool) -> io::Result<Self> {
         let folder = data.join("ca");
         if !folder.exists() {
+            if is_used {
+                let text = format!(
+                    "{} is missing, and nodes trust nothing else: put it back from the backup that \
+                     mesh.db is from. If it is lost for ever, begin with an empty data folder and join \
+                     every node again",
+                    folder.display()
+                );
+                return Err(unusable(text));
+            }
             make(data, &folder)?;
         }
         let certificate_pem = text(&folder.join("ca.pem"))?;
@@ -73,18 +86,19 @@ impl Ca {
         })
     }
 
-    /// The server certificate for `host` (an IP address or a DNS name); a new one where the stored one
-    /// is for another host or near its end.
+    /// The server certificate for `host` (an IP address or a DNS name) and for every name before it; a
+    /// new one where the stored one lacks a name, begins with another one or is near its end.
     pub fn server(&self, host: &str, now_unix: u64) -> io::Result<ServerIdentity> {
         let path = self.folder.join("server");
         let stored = durable::read(&path, FILE_BYTES_MAX)?.and_then(|bytes| String::from_utf8(bytes).ok());
-        let usable = stored.filter(|stored| is_usable(stored, host, now_unix));
+        let names = self.names(host, stored.as_deref())?;
+        let usable = stored.filter(|stored| is_usable(stored, &names, now_unix));
         let content = match usable {
             Some(content) => content,
             None => {
-                let content = self.issue(host, now_unix)?;
+                let content = self.issue(&names, now_unix)?;
                 durable::replace(&path, content.as_bytes(), 0o600)?;
-                log::info!("made a server certificate for {host}");
+                log::info!("made a server certificate for {}", names.join(", "));
                 content
             }
         };
@@ -94,10 +108,39 @@ impl Ca {
         Ok(ServerIdentity { chain: vec![leaf, ca], key })
     }
 
+    /// Every name that nodes were told, newest first, in a file of its own: a damaged certificate is made
+    /// anew, and no name is lost with it.
+    fn names(&self, host: &str, stored: Option<&str>) -> io::Result<Vec<String>> {
+        let path = self.folder.join("names");
+        let known = durable::read(&path, FILE_BYTES_MAX)?;
+        let known = known.and_then(|bytes| Pairs::parse(&bytes).ok()).unwrap_or_default();
+        let certified = stored.and_then(head).unwrap_or_default();
+        let mut names = vec![host.to_owned()];
+        for name in known.all("name").chain(certified.all("host")) {
+            if !names.iter().any(|known| known == name) {
+                names.push(name.to_owned());
+            }
+        }
+        if names.len() > NAMES_MAX {
+            log::warn!("nodes were told more than {NAMES_MAX} names: the certificate drops the oldest");
+            names.truncate(NAMES_MAX);
+        }
+        let mut file = Pairs::new();
+        file.push("format", 1);
+        for name in &names {
+            file.push("name", name);
+        }
+        let content = file.to_string();
+        if durable::read(&path, FILE_BYTES_MAX)?.as_deref() != Some(content.as_bytes()) {
+            durable::replace(&path, content.as_bytes(), 0o600)?;
+        }
+        Ok(names)
+    }
+
     /// One file for key, certificate and what we must know about it: replaced as one.
-    fn issue(&self, host: &str, now_unix: u64) -> io::Result<String> {
-        let mut params = CertificateParams::new(vec![host.to_owned()]).map_err(unusable)?;
-        params.distinguished_name.push(DnType::CommonName, host);
+    fn issue(&self, names: &[String], now_unix: u64) -> io::Result<String> {
+        let mut params = CertificateParams::new(names).map_err(unusable)?;
+        params.distinguished_name.push(DnType::CommonName, names.first().map_or("nox-mesh", String::as_str));
         params.not_before = date_time_ymd(1970, 1, 1);
         let not_after = now_unix.cast_signed() + SERVER_DAYS * 86_400;
         params.not_after = params.not_before + std::time::Duration::from_secs(not_after.unsigned_abs());
@@ -109,16 +152,24 @@ impl Ca {
         let issuer = Issuer::from_params(&ca_params, &self.key);
         let certificate = params.signed_by(&key, &issuer).map_err(unusable)?;
         let mut head = Pairs::new();
-        head.push("format", 1).push("host", host).push("not_after", not_after);
+        head.push("format", 1).push("not_after", not_after);
+        for name in names {
+            head.push("host", name);
+        }
         Ok(format!("{head}\n{}{}", key.serialize_pem(), certificate.pem()))
     }
 }
 
-fn is_usable(stored: &str, host: &str, now_unix: u64) -> bool {
-    let head = stored.split_once("\n\n").map(|(head, _)| format!("{head}\n")).unwrap_or_default();
-    let Ok(pairs) = Pairs::parse(head.as_bytes()) else { return false };
+/// What a stored certificate says of itself, before its keys.
+fn head(stored: &str) -> Option<Pairs> {
+    let (head, _) = stored.split_once("\n\n")?;
+    Pairs::parse(format!("{head}\n").as_bytes()).ok()
+}
+
+fn is_usable(stored: &str, names: &[String], now_unix: u64) -> bool {
+    let Some(pairs) = head(stored) else { return false };
     let left = pairs.parsed::<i64>("not_after").map_or(0, |end| end - now_unix.cast_signed());
-    pairs.get("host") == Some(host) && left > RENEW_DAYS * 86_400
+    pairs.all("host").eq(names.iter().map(String::as_str)) && left > RENEW_DAYS * 86_400
 }
 
 /// Fills `ca.new` and renames it: a crash leaves no CA or a whole one.
@@ -170,8 +221,8 @@ mod tests {
     #[test]
     fn the_ca_stays_and_its_keys_are_for_nobody_else() {
         let folder = Folder::new("ca-stays");
-        let first = Ca::open(folder.path()).unwrap();
-        let again = Ca::open(folder.path()).unwrap();
+        let first = Ca::open(folder.path(), false).unwrap();
+        let again = Ca::open(folder.path(), false).unwrap();
         assert_eq!(first.fingerprint, again.fingerprint);
         assert_eq!(first.declaration_key.public(), again.declaration_key.public());
         first.server("127.0.0.1", NOW).unwrap();
@@ -186,14 +237,17 @@ mod tests {
         let folder = Folder::new("ca-half");
         fs::create_dir(folder.path().join("ca.new")).unwrap();
         fs::write(folder.path().join("ca.new/ca.key"), "half").unwrap();
-        assert!(Ca::open(folder.path()).is_ok());
+        assert!(Ca::open(folder.path(), false).is_ok());
+        fs::rename(folder.path().join("ca"), folder.path().join("away")).unwrap();
+        let said = Ca::open(folder.path(), true).err().unwrap().to_string();
+        assert!(said.contains("backup") && !folder.path().join("ca").exists(), "{said}");
         assert!(!folder.path().join("ca.new").exists());
     }
 
     #[test]
     fn the_server_certificate_follows_the_name_and_the_calendar() {
         let folder = Folder::new("ca-renew");
-        let ca = Ca::open(folder.path()).unwrap();
+        let ca = Ca::open(folder.path(), false).unwrap();
         let leaf = |host: &str, now: u64| ca.server(host, now).unwrap().chain[0].to_vec();
         let first = leaf("127.0.0.1", NOW);
         let year = 365 * 86_400;
@@ -203,5 +257,35 @@ mod tests {
         assert_ne!(renewed, leaf("mesh.example", NOW + 9 * year + 86_400));
         fs::write(folder.path().join("ca/server"), "format=1\n").unwrap();
         leaf("mesh.example", NOW);
+    }
+
+    #[test]
+    fn a_name_that_nodes_were_told_stays_in_the_certificate() {
+        let folder = Folder::new("ca-names");
+        let open = || Ca::open(folder.path(), false).unwrap();
+        let names = |ca: &Ca, host: &str| {
+            let mut roots = rustls::RootCertStore::empty();
+            roots.add(CertificateDer::from_pem_slice(ca.certificate_pem.as_bytes()).unwrap()).unwrap();
+            let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+            let chain = ca.server(host, NOW).unwrap().chain;
+            let verifier =
+                rustls::client::WebPkiServerVerifier::builder_with_provider(roots.into(), provider);
+            let verifier = verifier.build().unwrap();
+            let time = rustls::pki_types::UnixTime::since_unix_epoch(std::time::Duration::from_secs(NOW));
+            ["10.0.0.1", "mesh.example", "other.example"].map(|name| {
+                let name = rustls::pki_types::ServerName::try_from(name).unwrap();
+                verifier.verify_server_cert(&chain[0], &chain[1..], &name, &[], time).is_ok()
+            })
+        };
+        use rustls::client::danger::ServerCertVerifier;
+        assert_eq!(names(&open(), "10.0.0.1"), [true, false, false]);
+        // A folder of an earlier release knows the name from the certificate alone.
+        fs::remove_file(folder.path().join("ca/names")).unwrap();
+        assert_eq!(names(&open(), "mesh.example"), [true, true, false]);
+        fs::write(folder.path().join("ca/server"), "format=1\n").unwrap();
+        assert_eq!(names(&open(), "other.example"), [true, true, true]);
+        let stored = fs::read_to_string(folder.path().join("ca/names")).unwrap();
+        assert_eq!(stored, "format=1\nname=other.example\nname=mesh.example\nname=10.0.0.1\n");
+        assert_eq!(names(&open(), "mesh.example"), [true, true, true]);
     }
 }

@@ -2,19 +2,22 @@
 //!
 //! Made once by `serve`; held by the link, the operator API and the delivery driver. Owns nothing else.
 
+use super::attempts::Attempts;
 use super::ca::Ca;
-use super::delivery::State;
-use super::driver;
+use super::driver::{self, Standing};
 use super::engine::Store;
 use super::fault::Fault;
 use super::hear::Hearing;
 use super::registry::Registry;
-use crate::model::{Attempt, RolloutId};
+use crate::model::Attempt;
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::sync::{Mutex, Notify, watch};
+
+/// Which CA and declaration key the nodes of this store trust.
+const CA_KEY: &str = "ca";
 
 /// See the module.
 pub struct Mesh {
@@ -31,8 +34,10 @@ pub struct Mesh {
     /// One at a time changes rollouts and acts on them: an action that was decided before a stop is
     /// never carried out after it.
     pub turn: Mutex<()>,
-    /// Every rollout by its attempt, and where it stands: what the driver's clock looks at.
-    pub index: std::sync::Mutex<BTreeMap<Attempt, (RolloutId, State)>>,
+    /// Every rollout by its attempt: what the driver's clock looks at.
+    pub index: std::sync::Mutex<BTreeMap<Attempt, Standing>>,
+    /// The numbers of attempts.
+    pub attempts: Attempts,
     /// Rings when delivery should look at once.
     pub bell: Notify,
     /// Where tests make the process stand still.
@@ -52,8 +57,17 @@ impl Mesh {
     ) -> Result<Self, Fault> {
         let known = driver::known(&store).await?;
         let hearing = Hearing::open(&store, known.latest).await?;
+        let registry = Registry::open(store).await?;
+        for (id, stored) in registry.all_rollbacks().await? {
+            if registry.node(&id).is_some() {
+                hearing.recall(&id, &stored);
+            }
+        }
+        let orders = registry.nodes().into_iter().filter_map(|record| Some(record.target.as_ref()?.attempt));
+        let attempt = orders.chain(known.index.keys().copied()).max().unwrap_or(0);
         Ok(Mesh {
-            registry: Registry::open(store).await?,
+            attempts: Attempts::open(registry.store(), attempt).await?,
+            registry,
             hearing,
             ca,
             advertise: told.advertise,
@@ -65,6 +79,32 @@ impl Mesh {
             stopping,
         })
     }
+}
+
+/// Opens the CA of this store; one is made only for a store that no node was ever told of.
+///
+/// # Errors
+/// The CA is missing or another one than the store knows: nodes would find nobody whom they trust.
+pub async fn authority(store: &Store, data: &Path) -> Result<Ca, Fault> {
+    let known = store.get(CA_KEY).await?;
+    let is_used = known.is_some() || !store.list("node/").await?.is_empty();
+    let ca = Ca::open(data, is_used)?;
+    let ours = format!("{} {}", ca.fingerprint, ca.declaration_key_id);
+    match known {
+        None => {
+            store.put_if(CA_KEY, 0, ours.into_bytes()).await?;
+        }
+        Some(entry) if entry.value == ours.as_bytes() => {}
+        Some(_) => {
+            let text = format!(
+                "{} is not the one that mesh.db belongs to: nodes would refuse it. Put both back from \
+                 one backup",
+                data.join("ca").display()
+            );
+            return Err(Fault::Refused(text));
+        }
+    }
+    Ok(ca)
 }
 
 /// What nodes are told.
@@ -113,5 +153,41 @@ impl Pause {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mesh::engine::embedded::Embedded;
+    use crate::mesh::trial::Folder;
+    use std::sync::Arc;
+
+    #[tokio::test]
+    async fn a_store_with_nodes_never_gets_another_ca() {
+        let folder = Folder::new("core-authority");
+        let data = folder.path();
+        let (ca, away) = (data.join("ca"), data.join("away"));
+        let store: Store = Arc::new(Embedded::open(data).unwrap());
+        let first = authority(&store, data).await.unwrap().fingerprint;
+        assert_eq!(authority(&store, data).await.unwrap().fingerprint, first);
+        std::fs::rename(&ca, &away).unwrap();
+        let missing = authority(&store, data).await.err().unwrap().to_string();
+        assert!(missing.contains("backup") && !ca.exists(), "{missing}");
+        Ca::open(data, false).unwrap();
+        let other = authority(&store, data).await.err().unwrap().to_string();
+        assert!(other.contains("one backup"), "{other}");
+        std::fs::remove_dir_all(&ca).unwrap();
+        std::fs::rename(&away, &ca).unwrap();
+        assert_eq!(authority(&store, data).await.unwrap().fingerprint, first);
+    }
+
+    #[tokio::test]
+    async fn a_store_of_an_earlier_release_is_known_by_its_nodes() {
+        let folder = Folder::new("core-authority-old");
+        let store: Store = Arc::new(Embedded::open(folder.path()).unwrap());
+        store.put_if("node/n-1", 0, b"{}".to_vec()).await.unwrap();
+        assert!(authority(&store, folder.path()).await.is_err());
+        assert!(!folder.path().join("ca").exists());
     }
 }

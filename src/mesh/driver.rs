@@ -16,7 +16,7 @@ use super::registry::select::Select;
 use crate::model::{Attempt, NodeId, RolloutId, Version};
 use crate::wire::FORMAT;
 use crate::wire::claim::{CLAIM_VALID_MS, ClaimAnswer, ClaimRequest};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -24,7 +24,9 @@ use std::time::Duration;
 pub const TICK: Duration = Duration::from_millis(250);
 /// A node that was not heard for this many heartbeat intervals is not 'there': one may get lost.
 const RECENT_INTERVALS: Millis = 3;
-const ATTEMPTS_KEY: &str = "attempts";
+/// Most rollouts that are over and still followed for their lists: a node that never comes back must not
+/// keep every old rollout in motion.
+const LISTS_MAX: usize = 4;
 
 fn key(id: &RolloutId) -> String {
     format!("rollout/{id}")
@@ -36,10 +38,34 @@ fn read(entry: &Entry) -> Result<Rollout, Fault> {
 
 /// What `serve` has to know of the stored rollouts.
 pub struct Known {
-    /// Id and state by attempt.
-    pub index: BTreeMap<Attempt, (RolloutId, State)>,
+    /// Where each stands, by attempt.
+    pub index: BTreeMap<Attempt, Standing>,
     /// The latest mesh time that any of them names.
     pub latest: Millis,
+}
+
+/// Where a stored rollout stands.
+#[derive(Clone)]
+pub struct Standing {
+    /// Its id.
+    pub id: RolloutId,
+    /// Its state.
+    pub state: State,
+    /// Complete, and a newer one has taken over.
+    pub closed: bool,
+    /// Something may still be heard for its list.
+    pub unsettled: bool,
+}
+
+impl From<&Rollout> for Standing {
+    fn from(rollout: &Rollout) -> Self {
+        Standing {
+            id: rollout.id.clone(),
+            state: rollout.state,
+            closed: rollout.closed,
+            unsettled: rollout.is_unsettled(),
+        }
+    }
 }
 
 /// Reads every stored rollout once.
@@ -48,7 +74,7 @@ pub async fn known(store: &Store) -> Result<Known, Fault> {
     for (_, entry) in store.list("rollout/").await? {
         let rollout = read(&entry)?;
         known.latest = known.latest.max(rollout.clock.marked);
-        known.index.insert(rollout.attempt, (rollout.id, rollout.state));
+        known.index.insert(rollout.attempt, Standing::from(&rollout));
     }
     Ok(known)
 }
@@ -85,24 +111,56 @@ impl Mesh {
 
     /// One look at everything.
     pub async fn tick(&self) -> Result<(), Fault> {
+        self.hearing.listen_anew(self.registry.store()).await?;
         for (id, transitions) in self.hearing.look(self.recent_ms()) {
             let name = self.registry.node(&id).map(|record| record.name.to_string());
             self.pass_on(name.as_deref().unwrap_or(id.as_str()), &transitions);
         }
         self.hearing.checkpoint(self.registry.store(), false).await?;
         let _turn = self.turn.lock().await;
-        let index = self.index().clone();
-        let newest = index.keys().last().copied();
-        for (attempt, (id, state)) in index {
-            // A newer rollout ends the catching-up of an older one that is complete. A stopped one is
-            // stepped as long as an order of it stands: a crash may have kept it from being withdrawn.
-            let due = match state {
-                State::Waiting | State::Running | State::Holding => true,
-                State::Complete => Some(attempt) == newest,
-                State::Stopped => self.stands(&id),
-            };
-            if due {
-                self.step(&id).await?;
+        // A store of an earlier release may hold several that are complete and not closed.
+        let newest = self.index().values().last().map(|standing| standing.id.clone());
+        self.close_all_but(newest.as_ref()).await?;
+        for id in self.due() {
+            self.step(&id).await?;
+        }
+        Ok(())
+    }
+
+    /// The rollouts to be stepped, oldest first. One that is over is stepped as long as an order of it
+    /// stands (a crash may have kept it from being withdrawn), and the last few also as long as something
+    /// may be heard for their lists (C67).
+    fn due(&self) -> Vec<RolloutId> {
+        let nodes = self.registry.nodes();
+        let standing: BTreeSet<&RolloutId> =
+            nodes.iter().filter_map(|record| Some(&record.target.as_ref()?.rollout)).collect();
+        let index = self.index();
+        let mut lists = LISTS_MAX;
+        let mut due = Vec::new();
+        for rollout in index.values().rev() {
+            let over = rollout.state == State::Stopped || rollout.closed;
+            let listed = over && rollout.unsettled && lists > 0;
+            lists -= usize::from(listed);
+            if !over || listed || standing.contains(&rollout.id) {
+                due.push(rollout.id.clone());
+            }
+        }
+        due.reverse();
+        due
+    }
+
+    /// Closes every rollout that is complete, but this one: a newer one has taken over.
+    async fn close_all_but(&self, newest: Option<&RolloutId>) -> Result<(), Fault> {
+        let is_left = |r: &&Standing| r.state == State::Complete && !r.closed && Some(&r.id) != newest;
+        let left: Vec<RolloutId> = self.index().values().filter(is_left).map(|r| r.id.clone()).collect();
+        for id in left {
+            loop {
+                let (entry, rollout) = self.load(&id).await?;
+                let next = delivery::close(&rollout);
+                if next == rollout || self.put(&next, entry.revision).await? != Put::Conflict {
+                    log::info!("rollout {id} of {}: a newer one takes over, nobody catches up", next.version);
+                    break;
+                }
             }
         }
         Ok(())
@@ -206,8 +264,8 @@ impl Mesh {
     ) -> Result<Report, Fault> {
         let _turn = self.turn.lock().await;
         let open = |state: State| matches!(state, State::Waiting | State::Running | State::Holding);
-        let other = self.index().values().find(|(_, state)| open(*state)).cloned();
-        if let Some((other, _)) = other {
+        let other = self.index().values().find(|standing| open(standing.state)).cloned();
+        if let Some(Standing { id: other, .. }) = other {
             let text =
                 format!("rollout {other} is still open: wait for it, or 'nox-mesh rollout stop {other}'");
             return Err(Fault::Refused(text));
@@ -222,11 +280,13 @@ impl Mesh {
             delivery::start(plan, version, id.clone(), attempt, &matched, &view, now).map_err(|refused| {
                 match refused {
                     delivery::Refused::NothingMatched => Fault::NothingMatched(refused.to_string()),
-                    delivery::Refused::NoPackage(_) | delivery::Refused::Plan(_) => {
-                        Fault::Refused(refused.to_string())
-                    }
+                    delivery::Refused::NoPackage(_)
+                    | delivery::Refused::AllRefuse(..)
+                    | delivery::Refused::Plan(_) => Fault::Refused(refused.to_string()),
                 }
             })?;
+        // Before the new one is stored: two that tell nodes at a time must never be.
+        self.close_all_but(None).await?;
         if self.put(&rollout, 0).await? == Put::Conflict {
             return Err(Fault::Refused(format!("a rollout {id} is there already: start again")));
         }
@@ -257,10 +317,10 @@ impl Mesh {
 
     /// Every rollout, oldest first.
     pub fn rollout_ids(&self) -> Vec<RolloutId> {
-        self.index().values().map(|(id, _)| id.clone()).collect()
+        self.index().values().map(|standing| standing.id.clone()).collect()
     }
 
-    fn index(&self) -> MutexGuard<'_, BTreeMap<Attempt, (RolloutId, State)>> {
+    fn index(&self) -> MutexGuard<'_, BTreeMap<Attempt, Standing>> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -269,7 +329,7 @@ impl Mesh {
         let value = serde_json::to_vec(rollout)?;
         let put = self.registry.store().put_if(&key(&rollout.id), revision, value).await?;
         if let Put::Stored(_) = put {
-            self.index().insert(rollout.attempt, (rollout.id.clone(), rollout.state));
+            self.index().insert(rollout.attempt, rollout.into());
         }
         Ok(put)
     }
@@ -288,26 +348,6 @@ impl Mesh {
         })?;
         let rollout = read(&entry)?;
         Ok((entry, rollout))
-    }
-
-    /// Attempts grow over the whole mesh: a number is used once, also by a start that failed.
-    async fn next_attempt(&self) -> Result<Attempt, Fault> {
-        loop {
-            let entry = self.registry.store().get(ATTEMPTS_KEY).await?;
-            let revision = entry.as_ref().map_or(0, |entry| entry.revision);
-            let last: Attempt =
-                entry.map(|entry| serde_json::from_slice(&entry.value)).transpose()?.unwrap_or(0);
-            let next = last + 1;
-            let value = serde_json::to_vec(&next)?;
-            if let Put::Stored(_) = self.registry.store().put_if(ATTEMPTS_KEY, revision, value).await? {
-                return Ok(next);
-            }
-        }
-    }
-
-    /// Whether an order of this rollout stands in any declaration.
-    fn stands(&self, id: &RolloutId) -> bool {
-        self.registry.nodes().iter().any(|record| record.target.as_ref().is_some_and(|t| t.rollout == *id))
     }
 
     /// The fleet as a rollout of `version` sees it.

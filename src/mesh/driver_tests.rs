@@ -1,5 +1,8 @@
 //! The driver on a real store: killed between any two lines, it goes on and never widens.
 
+#[path = "driver_crash_tests.rs"]
+mod crash;
+
 use super::*;
 use crate::mesh::registry::deb;
 use crate::mesh::trial::{Folder, mesh, mesh_that_pauses};

@@ -10,10 +10,10 @@ use super::clock;
 use super::core::Mesh;
 use super::engine::{Put, Store};
 use super::fault::Fault;
-use super::presence::{Listening, Millis, Presence, Transition, hear, look};
+use super::presence::{Listening, Millis, Presence, ROLLBACKS_MAX, RollbackRecord, Transition, hear, look};
 use crate::model::NodeId;
 use crate::wire::FORMAT;
-use crate::wire::heartbeat::{Heartbeat, HeartbeatAnswer};
+use crate::wire::heartbeat::{Heartbeat, HeartbeatAnswer, Rollback};
 use crate::wire::limits::cut;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -131,14 +131,61 @@ impl Hearing {
         (after, transitions)
     }
 
-    /// Looks who went silent; begins a new epoch if the process itself stood still.
+    /// Takes over rollback records as the registry stored them, oldest first: a node tells a record until
+    /// it is acknowledged, and a presence that was lost since would never hear of it again.
+    pub fn recall(&self, id: &NodeId, stored: &[Rollback]) {
+        let stored = records(stored);
+        let mut heard = self.hold();
+        let before = heard.nodes.get(id).cloned().unwrap_or_default();
+        let mut rollbacks = before.rollbacks.clone();
+        for record in stored {
+            match rollbacks.iter_mut().find(|r| r.id == record.id && r.boot == record.boot) {
+                Some(known) => *known = record,
+                None => rollbacks.push(record),
+            }
+        }
+        rollbacks.drain(..rollbacks.len().saturating_sub(ROLLBACKS_MAX));
+        if rollbacks != before.rollbacks {
+            let after = Presence { rollbacks, ..Arc::unwrap_or_clone(before) };
+            heard.nodes.insert(id.clone(), Arc::new(after));
+            heard.note(id, true);
+        }
+    }
+
+    /// Whether something newer was heard of the same boot: this statement was under way for long.
+    fn is_late(&self, id: &NodeId, beat: &Heartbeat) -> bool {
+        let heard = self.hold();
+        let spoke = heard.nodes.get(id).map(|presence| &presence.spoke);
+        spoke.is_some_and(|s| s.boot == beat.boot && (beat.start, beat.sequence) < (s.start, s.sequence))
+    }
+
+    /// Begins a new epoch if the process itself stood still; the epoch is stored before it is used, so
+    /// that none is ever used twice. To be called before each look.
+    pub async fn listen_anew(&self, store: &Store) -> Result<(), Fault> {
+        let now = self.now();
+        let (looked_at, before) = {
+            let heard = self.hold();
+            (heard.looked_at, heard.listening)
+        };
+        if now.saturating_sub(looked_at) <= STOOD_STILL_MS {
+            return Ok(());
+        }
+        log::warn!("this process stood still for {} ms: listening anew", now - looked_at);
+        let listening = before.begin(now);
+        let value = serde_json::to_vec(&Stored { now, listening })?;
+        let revision = store.get(LISTENING_KEY).await?.map_or(0, |entry| entry.revision);
+        if store.put_if(LISTENING_KEY, revision, value).await? == Put::Conflict {
+            return Err(Fault::Refused("another process writes into this store".into()));
+        }
+        let mut heard = self.hold();
+        (heard.listening, heard.looked_at) = (listening, now);
+        Ok(())
+    }
+
+    /// Looks who went silent.
     pub fn look(&self, silence_ms: Millis) -> Vec<(NodeId, Vec<Transition>)> {
         let now = self.now();
         let mut heard = self.hold();
-        if now.saturating_sub(heard.looked_at) > STOOD_STILL_MS {
-            log::warn!("this process stood still for {} ms: listening anew", now - heard.looked_at);
-            heard.listening = heard.listening.begin(now);
-        }
         heard.looked_at = now;
         let listening = heard.listening;
         // Only those that can change: a look at a node copies it while somebody else holds it.
@@ -163,14 +210,14 @@ impl Hearing {
 
     /// Writes down what is due: parts with transitions soon, the others now and then; all if `all`.
     pub async fn checkpoint(&self, store: &Store, all: bool) -> Result<(), Fault> {
-        for (shard, part) in self.parts(&self.due(all)) {
-            let key = format!("presence/{shard:04}");
-            let value = serde_json::to_vec(&part)?;
-            loop {
-                let revision = store.get(&key).await?.map_or(0, |entry| entry.revision);
-                if let Put::Stored(_) = store.put_if(&key, revision, value.clone()).await? {
-                    break;
-                }
+        let mut parts = self.parts(&self.due(all));
+        while let Some((shard, part)) = parts.pop_first() {
+            if let Err(fault) = write(store, shard, &part).await {
+                // Not written is not done: they are due again.
+                let mut heard = self.hold();
+                heard.urgent.insert(shard);
+                heard.urgent.extend(parts.into_keys());
+                return Err(fault);
             }
         }
         Ok(())
@@ -213,6 +260,23 @@ impl Hearing {
     }
 }
 
+async fn write(store: &Store, shard: u64, part: &Shard) -> Result<(), Fault> {
+    let key = format!("presence/{shard:04}");
+    let value = serde_json::to_vec(part)?;
+    loop {
+        let revision = store.get(&key).await?.map_or(0, |entry| entry.revision);
+        if let Put::Stored(_) = store.put_if(&key, revision, value.clone()).await? {
+            return Ok(());
+        }
+    }
+}
+
+/// Records in the form of presence: as the fold makes them of a heartbeat that says nothing else.
+fn records(stored: &[Rollback]) -> Vec<RollbackRecord> {
+    let beat = Heartbeat { rollbacks: stored.to_vec(), ..Heartbeat::default() };
+    hear(Presence::default(), &beat, 0).0.rollbacks
+}
+
 impl Heard {
     fn note(&mut self, id: &NodeId, urgent: bool) {
         let shard = shard_of(id);
@@ -233,9 +297,14 @@ impl Mesh {
     /// Takes a node's heartbeat and answers it.
     pub async fn heartbeat(&self, id: &NodeId, beat: &Heartbeat) -> Result<HeartbeatAnswer, Fault> {
         // Evidence first: the answer below lets the node forget it.
-        let stored_rollbacks = self.registry.keep_rollbacks(id, &beat.rollbacks).await?;
+        let late = self.hearing.is_late(id, beat);
+        let stored_rollbacks = self.registry.keep_rollbacks(id, &beat.rollbacks, late).await?;
         self.registry.seen_generation(id, beat.accepted).await?;
+        self.attempts.see(self.registry.store(), beat).await?;
         let (presence, transitions) = self.hearing.fold(id, beat);
+        if !beat.rollbacks.is_empty() {
+            self.hearing.recall(id, &self.registry.rollbacks(id).await?);
+        }
         let record = self.registry.node(id).ok_or_else(|| Fault::NotFound("the node is gone".into()))?;
         if let Some(facts) = &beat.facts {
             self.registry.set_facts(id, facts).await?;
@@ -292,3 +361,7 @@ impl Mesh {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "hear_tests.rs"]
+mod tests;

@@ -13,6 +13,7 @@
 //! pure and gets its time handed in.
 
 pub mod answer;
+pub mod attempts;
 pub mod body;
 pub mod ca;
 pub mod cli;

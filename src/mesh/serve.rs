@@ -2,7 +2,7 @@
 
 use super::ca::Ca;
 use super::clock::unix_seconds;
-use super::core::{Mesh, Pause, PausePoint, Told};
+use super::core::{self, Mesh, Pause, PausePoint, Told};
 use super::engine::Store;
 use super::engine::embedded::Embedded;
 use super::fault::Fault;
@@ -17,6 +17,8 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+/// With longer ones a silence of a few intervals would take half a day to be noticed.
+const HEARTBEAT_MAX: Duration = Duration::from_secs(3600);
 /// How often the certificate's end is looked at.
 const RENEWAL_LOOK: Duration = Duration::from_secs(12 * 3600);
 /// Shorter intervals are typing errors.
@@ -43,12 +45,10 @@ pub struct Settings {
 
 /// Serves until SIGTERM or SIGINT.
 pub async fn run(settings: Settings) -> Result<(), Fault> {
-    if settings.heartbeat < HEARTBEAT_MIN {
-        return Err(Fault::Malformed("--heartbeat is at least 100ms: nodes would do nothing else".into()));
-    }
+    check_heartbeat(settings.heartbeat)?;
     make_private(&settings.data)?;
     let store: Store = Arc::new(Embedded::open(&settings.data)?);
-    let ca = Ca::open(&settings.data)?;
+    let ca = core::authority(&store, &settings.data).await?;
     let listener = TcpListener::bind(settings.listen).await.map_err(|error| {
         io::Error::new(error.kind(), format!("listening on {}: {error}", settings.listen))
     })?;
@@ -62,7 +62,7 @@ pub async fn run(settings: Settings) -> Result<(), Fault> {
     let told = Told { advertise, heartbeat_ms };
     let mesh = Arc::new(Mesh::open(store, ca, told, pause, stop.subscribe()).await?);
     let socket = settings.operator_socket.unwrap_or_else(|| settings.data.join("operator.sock"));
-    let operators = operator::bind(&socket)?;
+    let (operators, bound) = operator::bind(&socket).await?;
     announce(&mesh, &listener, &socket)?;
 
     let door = accept::Door {
@@ -84,9 +84,18 @@ pub async fn run(settings: Settings) -> Result<(), Fault> {
     let _ = deliver.await;
     let _ = tokio::time::timeout(link::FAREWELL_TIME, api).await;
     mesh.hearing.checkpoint(mesh.registry.store(), true).await?;
-    let _ = std::fs::remove_file(&socket);
+    bound.remove()?;
     log::info!("stopped");
     Ok(())
+}
+
+fn check_heartbeat(heartbeat: Duration) -> Result<(), Fault> {
+    let wrong = |text: &str| Err(Fault::Malformed(text.into()));
+    match heartbeat {
+        short if short < HEARTBEAT_MIN => wrong("--heartbeat is at least 100ms: nodes would do nothing else"),
+        long if long > HEARTBEAT_MAX => wrong("--heartbeat is at most 1h: a silent node would not be missed"),
+        _ => Ok(()),
+    }
 }
 
 fn announce(mesh: &Mesh, listener: &TcpListener, socket: &Path) -> Result<(), Fault> {
@@ -114,10 +123,19 @@ async fn wait_for_the_end(
         tokio::select! {
             _ = terminate.recv() => return Ok(()),
             _ = interrupt.recv() => return Ok(()),
-            _ = looks.tick() => {
-                tls.send_replace(link::tls::config(mesh.ca.server(host, unix_seconds())?)?);
-            }
+            _ = looks.tick() => look_at_certificate(&mesh.ca, host, tls),
         }
+    }
+}
+
+/// Takes a renewed certificate into use. A disk that is full for a day must not end the mesh: it goes on
+/// with the certificate that it has, which is renewed a year before its end.
+fn look_at_certificate(ca: &Ca, host: &str, tls: &watch::Sender<Arc<rustls::ServerConfig>>) {
+    match ca.server(host, unix_seconds()).and_then(link::tls::config) {
+        Ok(config) => {
+            tls.send_replace(config);
+        }
+        Err(error) => log::error!("the certificate is not renewed, trying again later: {error}"),
     }
 }
 
@@ -142,14 +160,22 @@ fn advertised(wanted: Option<&str>, local: SocketAddr) -> Result<(String, String
     let wrong = || Fault::Malformed(format!("--advertise {wanted}: expected https://HOST:PORT"));
     let place = wanted.strip_prefix("https://").ok_or_else(wrong)?;
     let (host, port) = place.rsplit_once(':').ok_or_else(wrong)?;
-    port.parse::<u16>().map_err(|_| wrong())?;
+    port.parse::<u16>().ok().filter(|port| *port > 0).ok_or_else(wrong)?;
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     let address = bare.unwrap_or(host);
-    let is_name = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-');
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len()) && label.bytes().all(is_plain) && !label.starts_with('-')
+    };
+    // What looks like an address and is none would be asked of a name server in vain.
+    let is_name = host.len() <= 253
+        && host.split('.').all(is_label)
+        && host.rsplit('.').next().is_some_and(|last| last.bytes().any(|b| !b.is_ascii_digit()));
     let is_good = match address.parse::<IpAddr>() {
+        Ok(address) if address.is_unspecified() => false,
         Ok(IpAddr::V6(_)) => bare.is_some(),
         Ok(IpAddr::V4(_)) => bare.is_none(),
-        Err(_) => bare.is_none() && !host.is_empty() && host.bytes().all(is_name),
+        Err(_) => bare.is_none() && is_name,
     };
     if is_good { Ok((wanted.to_owned(), address.to_owned())) } else { Err(wrong()) }
 }
@@ -168,6 +194,22 @@ fn connections_max() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mesh::trial::Folder;
+
+    #[test]
+    fn a_certificate_that_cannot_be_looked_at_ends_nothing() {
+        let folder = Folder::new("serve-certificate");
+        let ca = Ca::open(folder.path(), false).unwrap();
+        let tls = watch::Sender::new(link::tls::config(ca.server("127.0.0.1", 1).unwrap()).unwrap());
+        let mut seen = tls.subscribe();
+        std::fs::rename(folder.path().join("ca"), folder.path().join("away")).unwrap();
+        look_at_certificate(&ca, "127.0.0.1", &tls);
+        assert!(!seen.has_changed().unwrap());
+        std::fs::rename(folder.path().join("away"), folder.path().join("ca")).unwrap();
+        look_at_certificate(&ca, "127.0.0.1", &tls);
+        assert!(seen.has_changed().unwrap());
+        seen.mark_unchanged();
+    }
 
     #[test]
     fn what_nodes_are_told() {
@@ -181,6 +223,16 @@ mod tests {
             (Some("https://mesh.example"), None),
             (Some("https://mesh example:443"), None),
             (Some("https://:443"), None),
+            (Some("https://mesh.example:0"), None),
+            (Some("https://mesh.example:65536"), None),
+            (Some("https://0.0.0.0:443"), None),
+            (Some("https://[::]:443"), None),
+            (Some("https://a..b:443"), None),
+            (Some("https://.b:443"), None),
+            (Some("https://b.:443"), None),
+            (Some("https://-b:443"), None),
+            (Some("https://10.0.0:443"), None),
+            (Some("https://10.0.0.256:443"), None),
         ];
         for (wanted, expected) in rows {
             let said = advertised(wanted, local).ok();

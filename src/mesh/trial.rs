@@ -3,8 +3,8 @@
 
 use super::ca::Ca;
 use super::core::{Mesh, Pause, PausePoint, Told};
-use super::engine::Store;
 use super::engine::embedded::Embedded;
+use super::engine::{self, Engine, Entry, Put, Revision, Store};
 use super::link::{accept, routes, tls};
 use crate::wire::join::{JoinAnswer, authorization};
 use http_body_util::{BodyExt, Full};
@@ -51,9 +51,19 @@ pub async fn mesh(folder: &Folder) -> (Arc<Mesh>, watch::Sender<bool>) {
 /// A mesh on its folder that stands still at a point.
 pub async fn mesh_that_pauses(folder: &Folder, at: Option<PausePoint>) -> (Arc<Mesh>, watch::Sender<bool>) {
     let store: Store = Arc::new(Embedded::open(folder.path()).unwrap());
-    let ca = Ca::open(folder.path()).unwrap();
+    mesh_on(folder, store, 1000, at).await
+}
+
+/// A mesh on a store of the test's own, with its interval of heartbeats.
+pub async fn mesh_on(
+    folder: &Folder,
+    store: Store,
+    heartbeat_ms: u64,
+    at: Option<PausePoint>,
+) -> (Arc<Mesh>, watch::Sender<bool>) {
+    let ca = Ca::open(folder.path(), false).unwrap();
     let stop = watch::Sender::new(false);
-    let told = Told { advertise: "https://127.0.0.1:1".into(), heartbeat_ms: 1000 };
+    let told = Told { advertise: "https://127.0.0.1:1".into(), heartbeat_ms };
     let pause = Pause::new(at, folder.path().join("paused"));
     let mesh = Mesh::open(store, ca, told, pause, stop.subscribe()).await.unwrap();
     (Arc::new(mesh), stop)
@@ -167,5 +177,61 @@ impl Answer {
     /// The body as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+/// A store that can be told to refuse writes below a prefix.
+pub struct Failing {
+    inner: Embedded,
+    /// Writes of keys with this prefix fail; empty: none does.
+    pub prefix: std::sync::Mutex<String>,
+}
+
+impl Failing {
+    /// On a folder; nothing fails yet.
+    pub fn new(folder: &Folder) -> Arc<Self> {
+        Arc::new(Failing { inner: Embedded::open(folder.path()).unwrap(), prefix: Default::default() })
+    }
+
+    /// From now on.
+    pub fn fail(&self, prefix: &str) {
+        prefix.clone_into(&mut self.prefix.lock().unwrap());
+    }
+}
+
+impl Engine for Failing {
+    fn get<'a>(&'a self, key: &'a str) -> engine::Answer<'a, Option<Entry>> {
+        self.inner.get(key)
+    }
+
+    fn put_if<'a>(&'a self, key: &'a str, revision: Revision, value: Vec<u8>) -> engine::Answer<'a, Put> {
+        let prefix = self.prefix.lock().unwrap().clone();
+        if !prefix.is_empty() && key.starts_with(&prefix) {
+            return Box::pin(async { Err(std::io::Error::other("the disk is full")) });
+        }
+        self.inner.put_if(key, revision, value)
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> engine::Answer<'a, Vec<(String, Entry)>> {
+        self.inner.list(prefix)
+    }
+
+    fn watch(&self, prefix: &str) -> watch::Receiver<u64> {
+        self.inner.watch(prefix)
+    }
+
+    fn begin_large(&self) -> std::io::Result<engine::large::Draft> {
+        self.inner.begin_large()
+    }
+
+    fn keep_large(&self, draft: engine::large::Draft) -> engine::Answer<'_, (crate::model::Digest, u64)> {
+        self.inner.keep_large(draft)
+    }
+
+    fn open_large<'a>(
+        &'a self,
+        digest: &'a crate::model::Digest,
+    ) -> engine::Answer<'a, Option<(std::fs::File, u64)>> {
+        self.inner.open_large(digest)
     }
 }

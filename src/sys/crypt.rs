@@ -17,6 +17,7 @@ pub fn sha256(bytes: &[u8]) -> [u8; 32] {
 }
 
 /// A SHA-256 over pieces, for what does not fit into memory.
+#[derive(Clone)]
 pub struct Hasher(Context);
 
 impl Default for Hasher {

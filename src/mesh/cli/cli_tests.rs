@@ -64,12 +64,13 @@ fn what_is_taken_and_what_is_not() {
 #[test]
 fn the_plan_of_a_rollout_is_what_was_typed() {
     let line = "rollout start --version 1.5.0 --canary 1 --window 10s --confirm-deadline 1m --soak 2s \
-                --waves 2,50% --max-in-change 3 --insist-unarmed";
+                --waves 2,50% --max-in-change 3 --insist-unarmed --retry-refused";
     let Verb::Rollout(RolloutVerb::Start(arguments)) = parse(line).unwrap().verb else { panic!("{line}") };
     let request = verbs::start_request(arguments);
     let plan = request.plan;
     assert_eq!((request.version.as_str(), plan.canary, plan.window_ms), ("1.5.0", 1, 10_000));
     assert_eq!((plan.confirm_deadline_ms, plan.soak_ms, plan.insist_unarmed), (60_000, 2_000, true));
+    assert!(plan.retry_refused);
     assert_eq!(plan.waves, [Size::Nodes(2), Size::Percent(50)]);
     assert_eq!(plan.max_in_change, Size::Nodes(3));
     let Verb::Rollout(RolloutVerb::Start(arguments)) = parse("rollout start --version 1.5.0").unwrap().verb

@@ -203,6 +203,9 @@ pub struct StartArgs {
     /// Tell nodes too on which no rollback could follow
     #[arg(long)]
     pub insist_unarmed: bool,
+    /// Ask nodes again that refuse the version since an older attempt
+    #[arg(long)]
+    pub retry_refused: bool,
 }
 
 /// The program.

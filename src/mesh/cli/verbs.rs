@@ -12,6 +12,7 @@ use crate::mesh::operator::routes::{
     TokenAnswer, TokenRequest,
 };
 use crate::mesh::registry::packages::Listed;
+use crate::model::RolloutId;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -149,18 +150,18 @@ async fn rollout(context: &Context, verb: RolloutVerb) -> Result<ExitCode, Failu
                 .show(&context.get("/v1/rollouts").await?, |reports: &Vec<Value>| watch::overview(reports))?;
         }
         RolloutVerb::Status { id: Some(id) } => {
-            context.show(&context.get(&path(&id, "")).await?, Report::status)?;
+            context.show(&context.get(&path(&id, "")?).await?, Report::status)?;
         }
         RolloutVerb::Report { id } => {
             let id = known_or_newest(context, id).await?;
-            context.show(&context.get(&path(&id, "")).await?, Report::text)?;
+            context.show(&context.get(&path(&id, "")?).await?, Report::text)?;
         }
         RolloutVerb::Watch { id } => {
             let id = known_or_newest(context, id).await?;
-            return watch::watch(context, &path(&id, "")).await;
+            return watch::watch(context, &path(&id, "")?).await;
         }
         RolloutVerb::Stop { id, why } => {
-            let answer = context.post(&path(&id, "/stop"), client::json(&StopRequest { why })?).await?;
+            let answer = context.post(&path(&id, "/stop")?, client::json(&StopRequest { why })?).await?;
             context.show(&answer, Report::status)?;
         }
     }
@@ -177,10 +178,10 @@ async fn known_or_newest(context: &Context, id: Option<String>) -> Result<String
     newest.ok_or_else(|| Failure::Refused(404, "there is no rollout yet: nox-mesh rollout start".into()))
 }
 
-/// An id is one part of a path; what is not an id is left for the mesh to refuse.
-fn path(id: &str, rest: &str) -> String {
-    let plain: String = id.chars().filter(|c| c.is_ascii_alphanumeric() || "._-".contains(*c)).collect();
-    format!("/v1/rollouts/{plain}{rest}")
+/// An id is one part of a path: what is not an id is refused as it was typed, never bent into another.
+fn path(id: &str, rest: &str) -> Result<String, Failure> {
+    let id = id.parse::<RolloutId>().map_err(|error| Failure::Refused(400, error.to_string()))?;
+    Ok(format!("/v1/rollouts/{id}{rest}"))
 }
 
 pub(super) fn start_request(arguments: StartArgs) -> StartRequest {
@@ -196,6 +197,7 @@ pub(super) fn start_request(arguments: StartArgs) -> StartRequest {
             confirm_deadline_ms: millis(arguments.confirm_deadline),
             soak_ms: millis(arguments.soak),
             insist_unarmed: arguments.insist_unarmed,
+            retry_refused: arguments.retry_refused,
         },
     }
 }

@@ -13,6 +13,8 @@ pub enum NotGranted {
     OtherAttempt,
     /// The rollout was stopped.
     Stopped,
+    /// The rollout is complete, and a newer one has taken over.
+    Closed,
     /// The rollout is being held; ask again later.
     Holding,
     /// The node's attempt is over: one attempt a node and rollout (C38).
@@ -25,6 +27,7 @@ impl fmt::Display for NotGranted {
             NotGranted::NotTold => "this node is not in the current wave of the rollout",
             NotGranted::OtherAttempt => "this attempt is not the rollout's",
             NotGranted::Stopped => "the rollout was stopped",
+            NotGranted::Closed => "the rollout is over; a newer one has begun",
             NotGranted::Holding => "the rollout is on hold; ask again later",
             NotGranted::Decided => "this node's attempt in the rollout is over",
         })
@@ -38,6 +41,7 @@ pub fn claim(rollout: &Rollout, node: &NodeId, attempt: Attempt) -> Result<Rollo
     match rollout.state {
         State::Stopped => return Err(NotGranted::Stopped),
         State::Holding => return Err(NotGranted::Holding),
+        State::Complete if rollout.closed => return Err(NotGranted::Closed),
         State::Waiting | State::Running | State::Complete => {}
     }
     if attempt != rollout.attempt {

@@ -133,7 +133,8 @@ fn canaries(rollout: &Rollout, candidates: &[(NodeId, StratumKey)], room: usize)
     // The largest strata first, one node of each in turn, so that what does not fit is the rarest.
     let mut order: Vec<&Vec<&NodeId>> = strata.values().collect();
     order.sort_by_key(|nodes| std::cmp::Reverse(nodes.len()));
-    let turns = (0..each).flat_map(|turn| order.iter().filter_map(move |nodes| nodes.get(turn)));
+    let longest = order.first().map_or(0, |nodes| nodes.len());
+    let turns = (0..each.min(longest)).flat_map(|turn| order.iter().filter_map(move |nodes| nodes.get(turn)));
     Some(turns.take(most.min(room)).map(|id| (*id).clone()).collect())
 }
 

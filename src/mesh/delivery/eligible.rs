@@ -1,8 +1,10 @@
 //! Who can be told, and why the others cannot.
 
 use super::clock::Look;
-use super::state::Rollout;
+use super::observe::window_ms;
+use super::state::{Outcome, Rollout, StratumKey};
 use super::view::NodeView;
+use crate::mesh::presence::{Millis, Refusal};
 use crate::model::NodeId;
 use std::fmt;
 
@@ -15,8 +17,13 @@ pub enum NotEligible {
     AlreadyThere,
     /// It has never been heard.
     NeverHeard,
-    /// It refuses the version; the node's reason.
-    Refuses(String),
+    /// It refuses the version.
+    Refuses {
+        /// The node's reason.
+        reason: String,
+        /// Whether a rollout that retries would ask it again.
+        could_retry: bool,
+    },
     /// The store has no package for this architecture and format.
     NoPackage(String),
     /// It said goodbye; the reason.
@@ -35,7 +42,10 @@ impl fmt::Display for NotEligible {
             NotEligible::Gone => f.write_str("no longer in the fleet"),
             NotEligible::AlreadyThere => f.write_str("already there"),
             NotEligible::NeverHeard => f.write_str("never heard"),
-            NotEligible::Refuses(reason) => write!(f, "refuses it: {reason}"),
+            NotEligible::Refuses { reason, could_retry: false } => write!(f, "refuses it: {reason}"),
+            NotEligible::Refuses { reason, could_retry: true } => {
+                write!(f, "refuses it: {reason}; to ask again, start with --retry-refused")
+            }
             NotEligible::NoPackage(what) => write!(f, "no package for {what}"),
             NotEligible::Offline(reason) => write!(f, "offline: said goodbye ({reason})"),
             NotEligible::NotHeard => f.write_str("offline: not heard recently"),
@@ -52,12 +62,25 @@ impl NotEligible {
             NotEligible::NeverHeard | NotEligible::Offline(_) | NotEligible::NotHeard => true,
             NotEligible::Gone
             | NotEligible::AlreadyThere
-            | NotEligible::Refuses(_)
+            | NotEligible::Refuses { .. }
             | NotEligible::NoPackage(_)
             | NotEligible::Unarmed(_)
             | NotEligible::OtherOrder(_) => false,
         }
     }
+}
+
+/// How much longer a node that is not heard must stay so until it counts as away, and not as one that is
+/// about to be heard again; none: it said goodbye, or is away already. A short absence, a restart of the
+/// mesh and the end of an outage leave nodes unheard for a moment.
+pub fn may_be_back_in(rollout: &Rollout, look: &Look<'_>, node: &NodeView) -> Option<Millis> {
+    if node.presence.goodbye.is_some() {
+        return None;
+    }
+    let since_hold =
+        if rollout.held_until == 0 { Millis::MAX } else { look.at.saturating_sub(rollout.held_until) };
+    let unheard = look.in_vain(node).min(since_hold);
+    window_ms(rollout, look).checked_sub(unheard).filter(|left| *left > 0)
 }
 
 /// Whether a node can be told now. Absence comes after what stays true when it is back, so that the list
@@ -72,12 +95,15 @@ pub fn eligible<'a>(rollout: &Rollout, look: &Look<'a>, id: &NodeId) -> Result<&
         return Err(NotEligible::AlreadyThere);
     }
     let ours = |text: &str| text.parse().ok().as_ref() == Some(&rollout.version);
-    if let Some(refused) = presence.refused.iter().find(|r| ours(&r.version)) {
-        return Err(NotEligible::Refuses(refused.reason.clone()));
+    // A refusal stands against every attempt up to its own: only a newer one asks again.
+    let stands = |r: &&Refusal| !rollout.plan.retry_refused || r.attempt >= rollout.attempt;
+    if let Some(refused) = presence.refused.iter().filter(|r| ours(&r.version)).find(stands) {
+        let could_retry = !rollout.plan.retry_refused;
+        return Err(NotEligible::Refuses { reason: refused.reason.clone(), could_retry });
     }
     if !node.has_package {
-        let facts = &node.facts;
-        return Err(NotEligible::NoPackage(format!("{} {}", facts.architecture, facts.package_format)));
+        let kind = StratumKey::new(&node.facts, "");
+        return Err(NotEligible::NoPackage(format!("{} {}", kind.architecture, kind.package_format)));
     }
     if let Some(order) = &node.order
         && order.attempt > rollout.attempt
@@ -95,4 +121,18 @@ pub fn eligible<'a>(rollout: &Rollout, look: &Look<'a>, id: &NodeId) -> Result<&
         return Err(NotEligible::Unarmed(reason));
     }
     Ok(node)
+}
+
+/// The refusals, with the nodes' names, when every member that does not run the version refuses it or has
+/// no package: waiting changes nothing then.
+pub fn all_refuse(rollout: &Rollout, look: &Look<'_>) -> Option<Vec<(String, NotEligible)>> {
+    let mut refusals = Vec::new();
+    for (id, member) in rollout.members.iter().filter(|(_, member)| member.outcome == Outcome::Pending) {
+        match eligible(rollout, look, id) {
+            Err(reason @ NotEligible::Refuses { .. }) => refusals.push((member.name.clone(), reason)),
+            Err(NotEligible::AlreadyThere | NotEligible::Gone | NotEligible::NoPackage(_)) => {}
+            Ok(_) | Err(_) => return None,
+        }
+    }
+    (!refusals.is_empty()).then_some(refusals)
 }

@@ -11,14 +11,17 @@
 //! | later | failures heard, counted over all later waves | [`FAILED_MAX`] |
 //! | later | failed, silent or machine's fault, in one wave or over all later waves | 2 and half of them |
 //! | any | no canary confirmed anywhere and none left to try | at once |
+//! | catch-up | failed for the release's sake or silent, over all that caught up | [`CAUGHT_UP_BAD_MAX`] |
 
-use super::clock::Look;
 use super::state::{Fell, Member, Outcome, Rollout, State, StopKind, Wave};
 use crate::model::NodeId;
 use std::collections::BTreeSet;
 
 /// So many failures heard in later waves stop the rollout.
 pub const FAILED_MAX: usize = 2;
+/// So many failed or silent nodes stop the catching up of a complete rollout: one alone reopens nothing
+/// (C73), a second one is no chance any more.
+pub const CAUGHT_UP_BAD_MAX: usize = 2;
 
 /// What a node's outcome means for the release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +64,21 @@ pub fn weigh(member: &Member) -> Weight {
     }
 }
 
+/// What happened to a member that counts as failed, silent or hindered by its machine, as the kind of a stop.
+pub fn kind_of(member: &Member) -> Option<StopKind> {
+    match weigh(member) {
+        Weight::None | Weight::Good => None,
+        Weight::Failed(kind) => Some(kind),
+        Weight::Silent => Some(StopKind::Silence),
+        Weight::Machine => Some(match &member.outcome {
+            Outcome::RolledBack { .. } => StopKind::RolledBack,
+            Outcome::InstallFailed { .. } => StopKind::InstallFailed,
+            Outcome::NotConfirmed => StopKind::NotConfirmed,
+            _ => StopKind::NoCanary,
+        }),
+    }
+}
+
 /// Nodes by weight.
 #[derive(Default)]
 struct Tally<'a> {
@@ -68,7 +86,7 @@ struct Tally<'a> {
     good: usize,
     failed: Vec<(&'a NodeId, StopKind)>,
     silent: Vec<&'a NodeId>,
-    machine: Vec<&'a NodeId>,
+    machine: Vec<(&'a NodeId, StopKind)>,
 }
 
 impl<'a> Tally<'a> {
@@ -86,7 +104,7 @@ impl<'a> Tally<'a> {
                 Weight::Good => self.good += 1,
                 Weight::Failed(kind) => self.failed.push((id, kind)),
                 Weight::Silent => self.silent.push(id),
-                Weight::Machine => self.machine.push(id),
+                Weight::Machine => self.machine.extend(kind_of(member).map(|kind| (id, kind))),
             }
         }
     }
@@ -102,34 +120,29 @@ impl<'a> Tally<'a> {
 
     /// What most of the bad nodes say: failures heard weigh more than silence, silence more than machines.
     fn kind(&self) -> StopKind {
-        if let Some((_, kind)) = self.failed.iter().min_by_key(|(_, kind)| *kind) {
-            *kind
-        } else if self.silent.is_empty() {
-            StopKind::InstallFailed
-        } else {
-            StopKind::Silence
-        }
+        let first = |of: &[(&NodeId, StopKind)]| of.iter().map(|(_, kind)| *kind).min();
+        let silence = || (!self.silent.is_empty()).then_some(StopKind::Silence);
+        first(&self.failed).or_else(silence).or_else(|| first(&self.machine)).unwrap_or(StopKind::NoCanary)
     }
 
     fn nodes(&self) -> BTreeSet<NodeId> {
-        let failed = self.failed.iter().map(|(id, _)| *id);
-        failed.chain(self.silent.iter().copied()).chain(self.machine.iter().copied()).cloned().collect()
+        let heard = self.failed.iter().chain(&self.machine).map(|(id, _)| *id);
+        heard.chain(self.silent.iter().copied()).cloned().collect()
     }
 }
 
-/// Whether to stop now, and about which nodes. A complete rollout is not judged any more: the failure of
-/// a node that catches up is reported and reopens nothing (C73).
+/// Whether to stop now, and about which nodes. Of a complete rollout only the nodes that caught up are
+/// judged.
 pub fn must_stop(rollout: &Rollout) -> Option<(StopKind, BTreeSet<NodeId>)> {
     if rollout.state == State::Complete {
-        return None;
+        return must_stop_catching_up(rollout);
     }
     let wave = rollout.wave().filter(|wave| !wave.catch_up)?;
     let tally = Tally::of(rollout, wave);
     if wave.canary {
         let release = !tally.failed.is_empty() || !tally.silent.is_empty();
         if release || tally.is_half_bad() || no_canary_left(rollout, wave) {
-            let kind = if tally.bad() == 0 { StopKind::NoCanary } else { tally.kind() };
-            return Some((kind, tally.nodes()));
+            return Some((tally.kind(), tally.nodes()));
         }
         return None;
     }
@@ -144,6 +157,17 @@ pub fn must_stop(rollout: &Rollout) -> Option<(StopKind, BTreeSet<NodeId>)> {
     stop.then(|| (later.kind(), later.nodes()))
 }
 
+/// They are told one at a time without a soak, often long after everybody looked: so they are counted
+/// together, however large the fleet is.
+fn must_stop_catching_up(rollout: &Rollout) -> Option<(StopKind, BTreeSet<NodeId>)> {
+    let mut late = Tally::default();
+    for wave in rollout.waves.iter().filter(|wave| wave.catch_up) {
+        late.add(rollout, wave);
+    }
+    late.machine.clear();
+    (late.bad() >= CAUGHT_UP_BAD_MAX).then(|| (late.kind(), late.nodes()))
+}
+
 /// Every canary is decided, none is confirmed, and none was before: there is nothing to go on from.
 fn no_canary_left(rollout: &Rollout, wave: &Wave) -> bool {
     let none_open = rollout.wave_members(wave).all(|(_, member)| member.outcome.is_terminal());
@@ -155,24 +179,4 @@ fn no_canary_left(rollout: &Rollout, wave: &Wave) -> bool {
 pub fn wants_replacement(member: &Member) -> bool {
     let excused = weigh(member) == Weight::Machine || matches!(member.outcome, Outcome::Deferred { .. });
     excused && !member.replaced
-}
-
-/// Whether nothing may be judged: the mesh is deaf, or most nodes outside the wave went quiet together with
-/// some of the wave. With the whole wave heard there is no silence to judge, and nothing to hold for.
-pub fn is_deaf(rollout: &Rollout, look: &Look<'_>) -> bool {
-    if !look.view.listening.hears {
-        return true;
-    }
-    let Some(wave) = rollout.wave() else { return false };
-    let quiet = |id: &NodeId| look.view.nodes.get(id).is_some_and(|n| look.in_vain(n) > look.view.recent_ms);
-    if !wave.nodes.iter().any(quiet) {
-        return false;
-    }
-    let present = |id: &&NodeId| {
-        let node = look.view.nodes.get(*id);
-        node.is_some_and(|node| node.presence.goodbye.is_none())
-    };
-    let control: Vec<&NodeId> = wave.control.iter().filter(present).collect();
-    let silent = control.iter().filter(|id| quiet(id)).count();
-    2 * silent > control.len()
 }

@@ -3,7 +3,7 @@
 //! Made from the rollout and the view alone, so that nobody has to put it together from logs.
 
 use super::clock::Look;
-use super::eligible::{NotEligible, eligible};
+use super::eligible::{NotEligible, eligible, may_be_back_in};
 use super::judge::{Weight, weigh};
 use super::observe::{patience_ms, waited_for};
 use super::report::{
@@ -70,10 +70,11 @@ fn waves(rollout: &Rollout) -> Vec<WaveReport> {
     let state = |number: usize, wave: &Wave| {
         let current = number + 1 == last;
         let open = rollout.wave_members(wave).any(|(_, member)| member.is_open());
+        let good = rollout.wave_members(wave).any(|(_, member)| weigh(member) == Weight::Good);
         let live = matches!(rollout.state, State::Running | State::Holding);
         if open {
             "open"
-        } else if wave.passed_at.is_some() || (current && rollout.state == State::Complete) {
+        } else if wave.passed_at.is_some() || (current && good && rollout.state == State::Complete) {
             "passed"
         } else if current && live {
             "soaking"
@@ -177,7 +178,10 @@ fn node_waits(
 ) -> Option<(&'static str, Millis, Option<Millis>)> {
     if member.outcome == Outcome::Pending && rollout.state != State::Stopped {
         let absent = eligible(rollout, look, id).is_err_and(|reason| reason.is_absence());
-        return absent.then(|| ("node_online", look.in_vain(node), None));
+        // The rollout stays open for a node that is only just not heard.
+        let last = rollout.state == State::Running && !rollout.members.values().any(Member::is_open);
+        let left = may_be_back_in(rollout, look, node).filter(|_| last);
+        return absent.then(|| ("node_online", look.in_vain(node), left));
     }
     let told = member.told.as_ref().filter(|_| member.is_open())?;
     let silent_for = look.silent_for(node, told.at, rollout.held_until);

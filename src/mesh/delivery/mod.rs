@@ -15,8 +15,9 @@
 //!   waiting ────────────► running ◄────────► holding    the control group or the mesh itself is deaf
 //!        ▲ first eligible   │  │
 //!      start                │  └──────────► stopped     evidence, silence, a person; final
-//!                           └─────────────► complete    nobody is left to tell; those who come back
-//!                                                       later get it alone (catch-up)
+//!                           │               ▲ failures of those who catch up
+//!                           └─────────────► complete    nobody is left to tell: the others are away, and
+//!                                                       not for a moment; who comes back gets it alone
 //! ```
 //!
 //! One node in a rollout:
@@ -36,7 +37,8 @@
 //! | `clock` | listening time, who is there, who is silent |
 //! | `eligible`, `draw` | who can be told, who is told next |
 //! | `observe` | one node's outcome |
-//! | `judge` | go on, hold, or stop |
+//! | `outage` | whether silence may be judged, or is the mesh's own |
+//! | `judge` | go on or stop |
 //! | `verdict`, `list`, `report`, `text` | what people and programs are told |
 
 mod claim;
@@ -46,6 +48,7 @@ mod eligible;
 mod judge;
 mod list;
 mod observe;
+mod outage;
 mod report;
 mod start;
 mod state;
@@ -63,7 +66,7 @@ pub use report::{
     EvidenceReport, NodeReport, NotIncluded, Report, StoppedBecause, VerdictKind, VerdictReport, WaitingFor,
     WaveReport,
 };
-pub use start::{Refused, abort, start};
+pub use start::{Refused, abort, close, start};
 pub use state::{
     Clock, Evidence, FORMAT, Fell, Member, Outcome, Plan, Rollout, Size, State, StopKind, Stopped,
     StratumKey, Told, Wave,

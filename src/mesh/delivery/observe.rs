@@ -8,8 +8,15 @@ use super::state::{Evidence, Fell, Member, Outcome, Rollout, Told};
 use super::view::NodeView;
 use crate::mesh::presence::{Millis, Order, Spoke};
 
-/// Reasons of a rollback that lie in the machine; they do not count against the release.
-const MACHINE_REASONS: [&str; 5] = ["disk", "read-only", "database", "lock", "state"];
+/// Causes of a failure that lie in the machine: disk full, read-only file system, broken package database,
+/// a lock that somebody holds. `state` says only that something was not as expected: no cause.
+const MACHINE_REASONS: [&str; 4] = ["disk", "read-only", "database", "lock"];
+
+/// Whether the record itself says that the machine was at fault and not the release. Of a rollback that
+/// failed the reason tells why the old version did not come back, not why the new one fell.
+fn blames_the_machine(record: &Evidence) -> bool {
+    record.outcome != "failed" && MACHINE_REASONS.contains(&record.reason.as_str())
+}
 
 impl Outcome {
     /// Whether nothing more is expected of the node.
@@ -109,7 +116,7 @@ fn receive(rollout: &Rollout, member: &mut Member, node: &NodeView, look: &Look<
 /// What the last statement says, time left aside.
 fn outcome_heard(rollout: &Rollout, member: &Member, node: &NodeView) -> Outcome {
     if let Some(evidence) = &member.evidence {
-        return Outcome::RolledBack { machine: MACHINE_REASONS.contains(&evidence.reason.as_str()) };
+        return Outcome::RolledBack { machine: blames_the_machine(evidence) };
     }
     let presence = &node.presence;
     let running = presence.version.as_ref();
@@ -180,10 +187,11 @@ fn outcome_in_time(
     }
 }
 
-/// The window, and never less than the time in which a healthy node is heard: a plan with a window shorter
-/// than a few heartbeats would call every node silent.
-fn window_ms(rollout: &Rollout, look: &Look<'_>) -> Millis {
-    rollout.plan.window_ms.max(look.view.recent_ms)
+/// The window, and never less than twice the time in which a healthy node is heard: with a shorter one,
+/// nodes that were heard a little earlier than others would be silent in an outage before the others are
+/// noticed to be quiet too.
+pub fn window_ms(rollout: &Rollout, look: &Look<'_>) -> Millis {
+    rollout.plan.window_ms.max(2 * look.view.recent_ms)
 }
 
 /// How long a node was given so far: since it held the order, or the last hold ended, for a node cannot

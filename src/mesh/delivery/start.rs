@@ -2,13 +2,23 @@
 
 use super::FORMAT;
 use super::clock::Look;
+use super::eligible::all_refuse;
 use super::state::{Clock, Member, Outcome, Plan, Rollout, Size, State, StopKind, StratumKey};
 use super::step::stop;
+use super::text::names;
 use super::view::FleetView;
-use crate::mesh::presence::Millis;
+use crate::mesh::presence::{LINE_BYTES_MAX, Millis};
 use crate::model::{Attempt, NodeId, RolloutId, Version};
+use crate::wire::limits::cut;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+
+/// Most canaries of one stratum, most waves in a plan, most nodes in one size, longest time: far beyond
+/// any fleet, and small enough that no count of it stalls the mesh.
+const CANARIES_MAX: u32 = 1000;
+const WAVES_MAX: usize = 100;
+const NODES_MAX: u32 = 1_000_000;
+const TIME_MAX: Millis = 30 * 24 * 3_600_000;
 
 /// Why a rollout is not started. Displays as a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +27,8 @@ pub enum Refused {
     NothingMatched,
     /// No package of this version fits any of the nodes.
     NoPackage(Version),
+    /// Every node that does not run this version refuses it; their names and reasons.
+    AllRefuse(Version, Vec<String>),
     /// A number in the plan makes no sense; which one.
     Plan(&'static str),
 }
@@ -30,6 +42,10 @@ impl fmt::Display for Refused {
                     f,
                     "no package of {version} fits any of these nodes; add one with 'nox-mesh package add'"
                 )
+            }
+            Refused::AllRefuse(version, reasons) => {
+                let reasons = names(reasons.iter().map(String::as_str));
+                write!(f, "nobody is left to ask for {version}: {reasons}")
             }
             Refused::Plan(what) => write!(f, "the plan makes no sense: {what}"),
         }
@@ -70,7 +86,7 @@ pub fn start(
     if !all_there && !missing.any(|node| node.has_package) {
         return Err(Refused::NoPackage(version));
     }
-    Ok(Rollout {
+    let rollout = Rollout {
         format: FORMAT,
         id,
         version,
@@ -84,7 +100,15 @@ pub fn start(
         members,
         waves: Vec::new(),
         replaced: BTreeSet::new(),
-    })
+        closed: false,
+    };
+    match all_refuse(&rollout, &Look::new(&rollout, view, now)) {
+        Some(refusals) => {
+            let reasons = refusals.iter().map(|(name, reason)| format!("{name} {reason}")).collect();
+            Err(Refused::AllRefuse(rollout.version, reasons))
+        }
+        None => Ok(rollout),
+    }
 }
 
 fn pending(name: &str, stratum: StratumKey) -> Member {
@@ -108,6 +132,7 @@ fn check(plan: &Plan) -> Result<(), Refused> {
     let nothing = |size: &Size| matches!(size, Size::Nodes(0) | Size::Percent(0));
     let too_much = |size: &Size| matches!(size, Size::Percent(101..));
     let sizes = || plan.waves.iter().chain([&plan.max_in_change]);
+    let times = [plan.window_ms, plan.confirm_deadline_ms, plan.soak_ms];
     let rules = [
         (plan.canary == 0, "a rollout needs at least one canary"),
         (plan.waves.is_empty(), "a rollout needs at least one wave after the canary"),
@@ -115,6 +140,13 @@ fn check(plan: &Plan) -> Result<(), Refused> {
         (sizes().any(too_much), "more than 100 %"),
         (plan.window_ms == 0, "a window of no time"),
         (plan.confirm_deadline_ms == 0, "a confirm deadline of no time"),
+        (plan.canary > CANARIES_MAX, "more than 1000 canaries of one kind"),
+        (plan.waves.len() > WAVES_MAX, "more than 100 sizes of waves"),
+        (
+            sizes().any(|size| matches!(size, Size::Nodes(n) if *n > NODES_MAX)),
+            "a wave of more than 1000000 nodes",
+        ),
+        (times.iter().any(|time| *time > TIME_MAX), "a time of more than 30 days"),
     ];
     rules.iter().find(|(wrong, _)| *wrong).map_or(Ok(()), |(_, what)| Err(Refused::Plan(what)))
 }
@@ -128,8 +160,18 @@ pub fn abort(rollout: &Rollout, why: &str, view: &FleetView, now: Millis) -> Rol
     }
     let at = Look::new(rollout, view, now).at;
     next.clock = rollout.clock.mark(&view.listening, now);
-    let text =
-        if why.is_empty() { "stopped by a person".into() } else { format!("stopped by a person: {why}") };
+    let text = if why.is_empty() {
+        "stopped by a person".into()
+    } else {
+        format!("stopped by a person: {}", cut(why, LINE_BYTES_MAX))
+    };
     stop(&mut next, StopKind::Aborted, BTreeSet::new(), Some(text), at);
     next
+}
+
+/// Closes a rollout that is complete, when a newer one starts: it grants no claim and tells nobody any
+/// more; the next step withdraws the order of a node that has not begun, and one that has is heard to its
+/// end. A rollout that is not complete stays as it is. Stored by compare-and-swap, before the newer one.
+pub fn close(rollout: &Rollout) -> Rollout {
+    Rollout { closed: rollout.closed || rollout.state == State::Complete, ..rollout.clone() }
 }

@@ -3,8 +3,9 @@
 //! Every time in here is *rollout time*: milliseconds that this rollout spent while the mesh could hear.
 //! So a restart of the mesh, a jump of its clock or an hour of deafness cannot pass a window (C88).
 
-use crate::mesh::presence::{Millis, RollbackRecord, Spoke};
+use crate::mesh::presence::{Millis, RollbackRecord, Spoke, WORD_BYTES_MAX};
 use crate::model::{Attempt, Facts, Generation, NodeId, RolloutId, Stratum, Version};
+use crate::wire::limits::cut;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,6 +41,9 @@ pub struct Rollout {
     pub waves: Vec<Wave>,
     /// Strata whose canary was replaced: each at most once (C70).
     pub replaced: BTreeSet<StratumKey>,
+    /// Complete, and a newer rollout has taken over: nobody catches up any more.
+    #[serde(default)]
+    pub closed: bool,
 }
 
 /// How careful a rollout is.
@@ -59,6 +63,9 @@ pub struct Plan {
     pub soak_ms: Millis,
     /// Tell nodes too on which no rollback could follow.
     pub insist_unarmed: bool,
+    /// Ask nodes again that refuse the version since an older attempt than this rollout's.
+    #[serde(default)]
+    pub retry_refused: bool,
 }
 
 /// A number of nodes.
@@ -93,6 +100,7 @@ impl Default for Plan {
             confirm_deadline_ms: 30 * minutes,
             soak_ms: 30 * minutes,
             insist_unarmed: false,
+            retry_refused: false,
         }
     }
 }
@@ -309,6 +317,12 @@ impl Rollout {
         self.waves.last()
     }
 
+    /// Whether something could still be heard for its list: members are undecided, or silent. The driver
+    /// may step a rollout that has stopped, or was closed, for as long: that changes the list only.
+    pub fn is_unsettled(&self) -> bool {
+        self.members.values().any(|member| member.is_open() || member.outcome == Outcome::Silent)
+    }
+
     /// The members of one wave.
     pub fn wave_members<'a>(&'a self, wave: &'a Wave) -> impl Iterator<Item = (&'a NodeId, &'a Member)> {
         wave.nodes.iter().filter_map(|id| self.members.get_key_value(id))
@@ -316,12 +330,14 @@ impl Rollout {
 }
 
 impl StratumKey {
-    /// The stratum of a node with these facts on this version.
+    /// The stratum of a node with these facts on this version. What a node says of its machine is shown to
+    /// people, in verdicts: it is cut and freed of control characters like the rest.
     pub fn new(facts: &Facts, version: &str) -> Self {
+        let word = |said: &str| cut(said, WORD_BYTES_MAX);
         StratumKey {
-            architecture: facts.architecture.clone(),
-            package_format: facts.package_format.clone(),
-            distribution: facts.distribution.clone(),
+            architecture: word(&facts.architecture),
+            package_format: word(&facts.package_format),
+            distribution: word(&facts.distribution),
             version: version.to_owned(),
         }
     }

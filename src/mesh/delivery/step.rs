@@ -2,11 +2,14 @@
 
 use super::clock::{Look, MARK_MS};
 use super::draw;
+use super::eligible::{NotEligible, all_refuse, eligible, may_be_back_in};
 use super::judge;
 use super::list::report;
 use super::observe::{self, Sees};
+use super::outage;
 use super::report::Report;
 use super::state::{Outcome, Rollout, State, StopKind, Stopped};
+use super::text::names;
 use super::verdict;
 use super::view::{Action, FleetView};
 use crate::mesh::presence::Millis;
@@ -15,13 +18,17 @@ use std::collections::BTreeSet;
 
 /// Looks at the fleet and moves the rollout as far as it goes. The caller stores the result by
 /// compare-and-swap if it differs from what it read, and only then carries the actions out.
+///
+/// A stopped rollout may be stepped too, as long as members are undecided or silent
+/// ([`Rollout::is_unsettled`]): what is heard later comes into its list (C67), nobody is told, and why it
+/// stopped stays. The only action then is to withdraw an order that is still declared.
 pub fn step(rollout: &Rollout, view: &FleetView, now: Millis) -> (Rollout, Vec<Action>, Report) {
     let look = Look::new(rollout, view, now);
     let mut next = rollout.clone();
-    let deaf = judge::is_deaf(&next, &look);
+    let deaf = outage::is_deaf(&next, &look);
     hold_or_go_on(&mut next, deaf, &look);
     observe_all(&mut next, deaf, &look);
-    if next.state == State::Stopped {
+    if next.state == State::Stopped || next.closed {
         take_back_open_orders(&mut next, &look);
     } else {
         excuse(&mut next, deaf, &look);
@@ -38,7 +45,8 @@ pub fn step(rollout: &Rollout, view: &FleetView, now: Millis) -> (Rollout, Vec<A
     (next, actions, said)
 }
 
-/// Running and holding follow what can be heard; the clocks of silence start again when a hold ends.
+/// Running and holding follow what can be heard; the clocks of silence start again when a hold ends. A
+/// complete rollout stays complete while it is held: a node that catches up is judged like the others.
 fn hold_or_go_on(next: &mut Rollout, deaf: bool, look: &Look<'_>) {
     match (next.state, deaf) {
         (State::Running, true) => {
@@ -50,8 +58,12 @@ fn hold_or_go_on(next: &mut Rollout, deaf: bool, look: &Look<'_>) {
             next.held_since = None;
             next.held_until = look.at;
         }
-        (State::Running | State::Holding, _) => {}
-        (State::Waiting | State::Complete | State::Stopped, _) => {}
+        (State::Complete, true) => next.held_since = next.held_since.or(Some(look.at)),
+        (State::Complete, false) if next.held_since.is_some() => {
+            next.held_since = None;
+            next.held_until = look.at;
+        }
+        (State::Running | State::Holding | State::Waiting | State::Complete | State::Stopped, _) => {}
     }
 }
 
@@ -141,9 +153,21 @@ fn go_on(next: &mut Rollout, look: &Look<'_>) {
     }
     if next.state == State::Running && nobody_open(next) && draw::candidates(next, look).is_empty() {
         let any = next.members.values().any(|member| member.outcome == Outcome::Confirmed);
-        next.state = if any { State::Complete } else { State::Waiting };
+        if !any {
+            next.state = State::Waiting;
+        } else if !somebody_may_be_back(next, look) {
+            next.state = State::Complete;
+        }
     } else if next.state == State::Waiting && nobody_pending(next, look) {
         next.state = State::Complete;
+    } else if next.state == State::Waiting
+        && let Some(refusals) = all_refuse(next, look)
+    {
+        // Waiting for them would block the next rollout for ever.
+        let reasons: Vec<String> = refusals.iter().map(|(name, why)| format!("{name} {why}")).collect();
+        let who = names(reasons.iter().map(String::as_str));
+        let text = format!("nobody is left to ask for {}: {who}", next.version);
+        stop(next, StopKind::NoCanary, BTreeSet::new(), Some(text), look.at);
     }
 }
 
@@ -174,12 +198,22 @@ fn nobody_open(next: &Rollout) -> bool {
 
 /// Whether every member is decided or already there.
 fn nobody_pending(next: &Rollout, look: &Look<'_>) -> bool {
-    use super::eligible::{NotEligible, eligible};
     let settled = |reason: &NotEligible| matches!(reason, NotEligible::AlreadyThere | NotEligible::Gone);
     next.members
         .iter()
         .filter(|(_, member)| member.outcome == Outcome::Pending)
         .all(|(id, _)| eligible(next, look, id).is_err_and(|reason| settled(&reason)))
+}
+
+/// Whether a member that is not told is only just not heard. A complete rollout tells nodes without a soak
+/// between them: it must be those who were away, never the rest of a fleet that was quiet for a minute.
+fn somebody_may_be_back(next: &Rollout, look: &Look<'_>) -> bool {
+    let mut pending = next.members.iter().filter(|(_, member)| member.outcome == Outcome::Pending);
+    pending.any(|(id, _)| {
+        let absent = eligible(next, look, id).is_err_and(|reason| reason.is_absence());
+        let node = look.view.nodes.get(id).filter(|_| absent);
+        node.is_some_and(|node| may_be_back_in(next, look, node).is_some())
+    })
 }
 
 /// Stops, once and for all.
@@ -191,7 +225,8 @@ pub fn stop(next: &mut Rollout, kind: StopKind, nodes: BTreeSet<NodeId>, text: O
     next.state = State::Stopped;
 }
 
-/// After a stop: who has not claimed does not begin any more (C75, C76); who has, finishes and reports.
+/// After a stop, or when it is closed: who has not claimed does not begin any more (C75, C76); who has,
+/// finishes and reports.
 fn take_back_open_orders(next: &mut Rollout, look: &Look<'_>) {
     for member in next.members.values_mut().filter(|m| m.is_open() && !m.claimed) {
         member.outcome = Outcome::Withdrawn;
@@ -216,7 +251,7 @@ fn actions(next: &Rollout, look: &Look<'_>) -> Vec<Action> {
         let ours = order.is_some_and(|o| o.rollout == next.id && o.attempt == next.attempt);
         let newer = order.is_some_and(|o| o.attempt > next.attempt);
         let member = next.members.get(id);
-        let may_tell = matches!(next.state, State::Running | State::Complete);
+        let may_tell = matches!(next.state, State::Running | State::Complete) && !next.closed;
         let open = member.is_some_and(super::Member::is_open);
         if open && may_tell && !ours && !newer {
             actions.push(Action::Tell {

@@ -5,20 +5,28 @@
 //! of two are strong (delivery statistics): hence `undecided` for the first, with what would decide it.
 
 use super::clock::Look;
-use super::judge::{Weight, weigh};
+use super::judge::{Weight, kind_of, weigh};
+use super::outage;
 use super::report::{VerdictKind, VerdictReport};
 use super::state::{Member, Outcome, Rollout, State, StopKind, StratumKey};
 use super::text::{duration, names};
 use crate::model::NodeId;
+use crate::wire::limits::cut;
 use std::collections::BTreeSet;
 
+/// How likely the release is to blame when one node of its kind tried it and failed (delivery statistics).
+const ONE_OF_ONE: &str = "71 to 95 % likelihood";
+/// Longest last words in a sentence, in bytes; the whole line stands in the evidence.
+const WORDS_BYTES_MAX: usize = 120;
 /// Most nodes with an evidence line of their own.
 const EVIDENCE_NODES_MAX: usize = 5;
 
 /// Why the rollout stops, in a sentence.
 pub fn why_stopped(rollout: &Rollout, kind: StopKind, nodes: &BTreeSet<NodeId>) -> String {
     let version = &rollout.version;
-    let members: Vec<&Member> = nodes.iter().filter_map(|id| rollout.members.get(id)).collect();
+    let all = nodes.iter().filter_map(|id| rollout.members.get(id));
+    // Only those to whom it happened are named: a silent node beside one that rolled back is in the list.
+    let members: Vec<&Member> = all.filter(|member| kind_of(member) == Some(kind)).collect();
     let who = names(members.iter().map(|member| member.name.as_str()));
     match kind {
         StopKind::RolledBack => format!("{version} was rolled back on {who}"),
@@ -33,11 +41,19 @@ pub fn why_stopped(rollout: &Rollout, kind: StopKind, nodes: &BTreeSet<NodeId>) 
         StopKind::NotConfirmed if members.iter().any(|member| member.fell.is_some()) => {
             format!("{who} left {version} again after confirming it")
         }
+        StopKind::NotConfirmed if members.iter().all(|member| member.received.is_none()) => {
+            format!("{who} alive, and never took the order to run {version}")
+        }
         StopKind::NotConfirmed => {
             let deadline = duration(rollout.plan.confirm_deadline_ms);
             format!("not confirmed in time: {who} alive, and not confirmed on {version} within {deadline}")
         }
-        StopKind::NoCanary => format!("no canary was heard confirmed on {version}, and none failed"),
+        StopKind::NoCanary if members.is_empty() => {
+            format!("no canary was heard confirmed on {version}, and none failed")
+        }
+        StopKind::NoCanary => {
+            format!("no canary was heard confirmed on {version}: {who} run another version")
+        }
         StopKind::Aborted => "stopped by a person".into(),
     }
 }
@@ -97,12 +113,18 @@ fn with_failures(rollout: &Rollout, case: &Case<'_>) -> Said {
         return (VerdictKind::BrokenMachine, text, next);
     }
     if case.bad.len() == 1 {
-        let lean = if heard == 0 {
-            "a dead release and a machine that was switched off look the same from here"
+        let text = if heard == 0 {
+            format!(
+                "{who} is the only node of its kind that tried {version}, and went silent: a dead release \
+                 and a machine that was switched off look the same from here"
+            )
         } else {
-            "it is more likely the release than the machine, but one node cannot tell"
+            let crash = case.bad.first().map(|member| crash(member)).unwrap_or_default();
+            format!(
+                "{who} is the only node of its kind that tried {version}, and failed ({crash}): it is the \
+                 release with {ONE_OF_ONE}, and else that machine; one node cannot decide it"
+            )
         };
-        let text = format!("{who} is the only node of its kind that tried {version}, and {how}: {lean}");
         let next = format!(
             "look at {who}; to decide it, start {version} for one more node of its kind (--select name=OTHER)"
         );
@@ -165,7 +187,10 @@ fn confined_to<'a>(case: &Case<'a>) -> Option<(&'a str, usize)> {
 }
 
 fn outage(rollout: &Rollout, look: &Look<'_>) -> VerdictReport {
-    let text = if look.view.listening.hears {
+    let alone = rollout.wave().is_none_or(|wave| outage::witnesses(wave, look).is_empty());
+    let text = if look.view.listening.hears && alone && outage::hears_nobody(look) {
+        "nobody at all is heard: it is the mesh or a network, and nothing is judged"
+    } else if look.view.listening.hears {
         "nodes outside the wave went quiet together with nodes of the wave: it is the mesh or a network"
     } else {
         "the mesh cannot hear"
@@ -195,6 +220,16 @@ fn evidence(rollout: &Rollout, look: &Look<'_>, case: &Case<'_>) -> Vec<String> 
     lines
 }
 
+/// How one node failed, in brackets: what the service manager said of it and its last words.
+fn crash(member: &Member) -> String {
+    let Some(record) = &member.evidence else { return super::words::outcome_text(member) };
+    let result = record.result.as_ref().map(|result| format!("result {result}"));
+    let status = record.status.as_ref().map(|status| format!("status {status}"));
+    let mut parts: Vec<String> = [result, record.code.clone(), status].into_iter().flatten().collect();
+    parts.extend(record.log.last().map(|line| format!("last words \"{}\"", cut(line, WORDS_BYTES_MAX))));
+    if parts.is_empty() { "it would not start".into() } else { parts.join(", ") }
+}
+
 fn evidence_line(member: &Member) -> String {
     let name = &member.name;
     let Some(record) = &member.evidence else {
@@ -214,7 +249,8 @@ fn evidence_line(member: &Member) -> String {
 
 /// How many of the nodes outside the wave are heard.
 fn control_line(rollout: &Rollout, look: &Look<'_>) -> Option<String> {
-    let wave = rollout.wave().filter(|wave| !wave.control.is_empty())?;
-    let there = wave.control.iter().filter_map(|id| look.view.nodes.get(id)).filter(|n| look.is_there(n));
-    Some(format!("outside the wave: {} of {} nodes heard", there.count(), wave.control.len()))
+    let wave = rollout.wave().filter(|_| rollout.state != State::Complete)?;
+    let witnesses = outage::witnesses(wave, look);
+    let there = witnesses.iter().filter(|(_, node)| look.is_there(node)).count();
+    (!witnesses.is_empty()).then(|| format!("outside the wave: {there} of {} nodes heard", witnesses.len()))
 }

@@ -184,6 +184,20 @@ mod tests {
         suite::all(&Embedded::open(folder.path()).unwrap()).await;
     }
 
+    #[test]
+    fn c43_every_write_is_synced() {
+        let folder = Folder::new("embedded-pragmas");
+        let engine = Embedded::open(folder.path()).unwrap();
+        let connection = hold(&engine.connection);
+        let read = |pragma: &str| {
+            connection
+                .pragma_query_value(None, pragma, |row| row.get::<_, rusqlite::types::Value>(0))
+                .unwrap()
+        };
+        assert_eq!(read("journal_mode"), rusqlite::types::Value::Text("wal".into()));
+        assert_eq!(read("synchronous"), rusqlite::types::Value::Integer(2), "2 is FULL");
+    }
+
     #[tokio::test]
     async fn what_was_acknowledged_is_there_after_a_new_start() {
         let folder = Folder::new("embedded-again");

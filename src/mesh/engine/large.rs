@@ -76,6 +76,11 @@ impl Draft {
         Ok(())
     }
 
+    /// The hash of what is in it so far.
+    pub fn digest(&self) -> Digest {
+        Digest::new(self.hasher.clone().finish())
+    }
+
     /// How much is in it so far.
     pub fn length(&self) -> u64 {
         self.length

@@ -89,7 +89,9 @@ async fn large_values_are_kept_by_hash(engine: &dyn Engine) {
     let mut draft = engine.begin_large().unwrap();
     draft.write(b"a").unwrap();
     draft.write(b"bc").unwrap();
+    let foretold = draft.digest();
     let (digest, length) = engine.keep_large(draft).await.unwrap();
+    assert_eq!(digest, foretold);
     let known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
     assert_eq!((digest.to_string().as_str(), length), (known, 3));
     let read = |opened: Option<(std::fs::File, u64)>| {

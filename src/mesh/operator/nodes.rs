@@ -3,6 +3,7 @@
 use crate::mesh::core::Mesh;
 use crate::mesh::presence::Presence;
 use crate::mesh::registry::node::NodeRecord;
+use crate::model::{Facts, Version};
 use serde::{Deserialize, Serialize};
 
 /// One line of `nox-mesh nodes`; the JSON is a contract.
@@ -95,14 +96,25 @@ impl Mesh {
             remarks.push(format!("it refused its declaration: {why}"));
         }
         if let Some(version) = record.version.as_ref().filter(|_| record.retain.is_none()) {
-            let (format, architecture) = (&record.facts.package_format, &record.facts.architecture);
-            remarks.push(format!(
-                "the store lacks the package that a rollback to {version} needs: \
-                 nox-mesh package add nox-mesh-host_{version}_{architecture}.{format}"
-            ));
+            remarks.push(missing_package(&record.facts, version));
         }
         remarks
     }
+}
+
+/// What a node whose rollback has no package needs.
+fn missing_package(facts: &Facts, version: &Version) -> String {
+    let (format, architecture) = (&facts.package_format, &facts.architecture);
+    if format != "deb" {
+        return format!(
+            "it runs {version}, which was not installed from a package: nothing can be rolled out to it \
+             or rolled back there before it is"
+        );
+    }
+    format!(
+        "the store lacks the package that a rollback to {version} needs: \
+         nox-mesh package add nox-mesh-host_{version}_{architecture}.deb"
+    )
 }
 
 fn line(record: &NodeRecord, presence: &Presence, now: u64) -> NodeLine {
@@ -138,5 +150,21 @@ fn line(record: &NodeRecord, presence: &Presence, now: u64) -> NodeLine {
         architecture: record.facts.architecture.clone(),
         package_format: record.facts.package_format.clone(),
         distribution: record.facts.distribution.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_without_a_package_is_not_told_to_add_one_that_nobody_can_build() {
+        let said = |format: &str| {
+            let facts =
+                Facts { package_format: format.into(), architecture: "amd64".into(), ..Facts::default() };
+            missing_package(&facts, &"1.4.0".parse().unwrap())
+        };
+        assert!(said("deb").contains("package add nox-mesh-host_1.4.0_amd64.deb"));
+        assert!(!said("bare").contains("package add"), "{}", said("bare"));
     }
 }

@@ -1,15 +1,38 @@
 //! The fold: one heartbeat, or a look at the clock, at a time.
+//!
+//! The door for everything that a node says: texts are cut and freed of control characters here, for they
+//! end up in a person's terminal; lists keep the lengths of the link.
 
 use super::{
-    BOOTS_MAX, Listening, Millis, Order, Presence, ROLLBACKS_MAX, Refusal, RollbackRecord, Spoke, Transition,
+    BOOTS_MAX, LINE_BYTES_MAX, Listening, Millis, Order, Presence, ROLLBACKS_MAX, Refusal, RollbackRecord,
+    Spoke, Transition, WORD_BYTES_MAX,
 };
 use crate::wire::heartbeat::{Heartbeat, OrderState, Refused, Rollback};
+use crate::wire::limits::{EVIDENCE_LINES_MAX, FAILURES_MAX, REFUSED_MAX, cut};
+
+/// An id, a version or a word of a node.
+fn word(said: &str) -> String {
+    cut(said, WORD_BYTES_MAX)
+}
+
+/// A sentence or a log line of a node.
+fn line(said: &str) -> String {
+    cut(said, LINE_BYTES_MAX)
+}
+
+fn words(said: &Option<String>) -> Option<String> {
+    said.as_deref().map(word)
+}
+
+fn lines(said: &Option<String>) -> Option<String> {
+    said.as_deref().map(line)
+}
 
 /// Takes a heartbeat heard at `now`. A duplicate or an older statement changes nothing, except that one of
 /// an earlier boot that is *newer* than that boot's last one is counted: a boot never comes back, so the
 /// second of them betrays a second machine with the same identity (a cloned disk).
 pub fn hear(mut presence: Presence, beat: &Heartbeat, now: Millis) -> (Presence, Vec<Transition>) {
-    let spoke = Spoke { boot: beat.boot.clone(), start: beat.start, sequence: beat.sequence };
+    let spoke = Spoke { boot: word(&beat.boot), start: beat.start, sequence: beat.sequence };
     let first = presence.heard_at.is_none();
     if !first && presence.spoke.boot == spoke.boot {
         if !later(&spoke, &presence.spoke) {
@@ -70,21 +93,22 @@ fn take(mut presence: Presence, beat: &Heartbeat, first: bool, now: Millis) -> (
     let same_version = presence.version == version;
     if !first && !same_version {
         let before = presence.version.as_ref().map(ToString::to_string).unwrap_or_default();
-        changes.push(Transition::VersionChanged(before, beat.version.clone()));
+        changes.push(Transition::VersionChanged(before, word(&beat.version)));
     }
     if beat.confirmed && !(presence.confirmed && same_version) {
-        changes.push(Transition::Confirmed(beat.version.clone()));
+        changes.push(Transition::Confirmed(word(&beat.version)));
     }
     presence.version = version;
     presence.confirmed = beat.confirmed;
     presence.known_good = beat.known_good.as_ref().and_then(|text| text.parse().ok());
     presence.armed = beat.armed;
-    presence.unarmed_because = beat.unarmed_because.clone();
+    presence.unarmed_because = lines(&beat.unarmed_because);
     presence.accepted = beat.accepted;
     presence.applied = beat.applied;
     presence.failed = beat.failed;
-    presence.failures = beat.failures.iter().map(|f| (f.name.clone(), f.error.clone())).collect();
-    presence.declaration_refused = beat.declaration_refused.clone();
+    let failures = beat.failures.iter().take(FAILURES_MAX);
+    presence.failures = failures.map(|f| (line(&f.name), line(&f.error))).collect();
+    presence.declaration_refused = lines(&beat.declaration_refused);
     take_rollbacks(&mut presence, &beat.rollbacks, &mut changes);
     take_lists(&mut presence, beat, &mut changes);
     (presence, changes)
@@ -112,13 +136,13 @@ fn take_lists(presence: &mut Presence, beat: &Heartbeat, changes: &mut Vec<Trans
         presence.order.clone_from(&order);
         changes.push(Transition::OrderChanged(order));
     }
-    let refused: Vec<Refusal> = beat.refused.iter().map(refusal).collect();
+    let refused: Vec<Refusal> = beat.refused.iter().take(REFUSED_MAX).map(refusal).collect();
     if presence.refused != refused {
         presence.refused.clone_from(&refused);
         changes.push(Transition::RefusedChanged(refused));
     }
-    presence.goodbye.clone_from(&beat.goodbye);
-    if let Some(reason) = &beat.goodbye {
+    presence.goodbye = lines(&beat.goodbye);
+    if let Some(reason) = &presence.goodbye {
         presence.absences = presence.absences.saturating_add(1);
         changes.push(Transition::SaidGoodbye(reason.clone()));
     }
@@ -145,32 +169,32 @@ pub fn look(
 fn record(said: &Rollback) -> RollbackRecord {
     RollbackRecord {
         id: said.id,
-        boot: said.boot.clone(),
-        from: said.from.clone(),
-        to: said.to.clone(),
+        boot: word(&said.boot),
+        from: word(&said.from),
+        to: word(&said.to),
         attempt: said.attempt,
-        rollout: said.rollout.clone(),
-        outcome: said.outcome.clone(),
-        reason: said.reason.clone(),
-        result: said.result.clone(),
-        code: said.code.clone(),
-        status: said.status.clone(),
-        log: said.log.clone(),
+        rollout: words(&said.rollout),
+        outcome: word(&said.outcome),
+        reason: line(&said.reason),
+        result: words(&said.result),
+        code: words(&said.code),
+        status: words(&said.status),
+        log: said.log.iter().take(EVIDENCE_LINES_MAX).map(|said| line(said)).collect(),
     }
 }
 
 fn order(said: &OrderState) -> Order {
     Order {
-        rollout: said.rollout.clone(),
+        rollout: word(&said.rollout),
         attempt: said.attempt,
-        version: said.version.clone(),
-        state: said.state.clone(),
-        class: said.class.clone(),
-        reason: said.reason.clone(),
-        detail: said.detail.clone(),
+        version: word(&said.version),
+        state: word(&said.state),
+        class: words(&said.class),
+        reason: lines(&said.reason),
+        detail: lines(&said.detail),
     }
 }
 
 fn refusal(said: &Refused) -> Refusal {
-    Refusal { version: said.version.clone(), attempt: said.attempt, reason: said.reason.clone() }
+    Refusal { version: word(&said.version), attempt: said.attempt, reason: line(&said.reason) }
 }

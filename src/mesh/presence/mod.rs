@@ -36,6 +36,10 @@ pub type Millis = u64;
 pub const ROLLBACKS_MAX: usize = 4;
 /// Most earlier boots remembered of one node, to tell a late heartbeat from a new machine.
 pub const BOOTS_MAX: usize = 4;
+/// Longest id, version or word that is taken of a node, in bytes: a boot id has 36, a version less.
+pub const WORD_BYTES_MAX: usize = 96;
+/// Longest sentence or log line that is taken of a node, in bytes: what a rollback record keeps of a line.
+pub const LINE_BYTES_MAX: usize = 400;
 
 /// What the mesh knows of one node from its heartbeats. A checkpoint of it may be stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! The fold's rules: order, duplicates, transitions, silence in listening time.
 
 use super::*;
-use crate::wire::heartbeat::{Heartbeat, OrderState, Refused, Rollback};
+use crate::wire::heartbeat::{Failure, Heartbeat, OrderState, Refused, Rollback};
 use proptest::prelude::*;
 
 fn beat(boot: &str, start: u64, sequence: u64) -> Heartbeat {
@@ -141,6 +141,59 @@ fn c88_silence_is_counted_in_listening_time_only() {
             silent || !listening.hears || now != 91_000
         );
     }
+}
+
+/// A heartbeat whose every text would draw on a terminal, or fill a screen.
+fn forged() -> Heartbeat {
+    let text = || format!("\u{1b}[2J\r\nweb09 confirmed\u{9b}{}", "x".repeat(2000));
+    let said = || Some(text());
+    Heartbeat {
+        boot: text(),
+        version: text(),
+        known_good: said(),
+        unarmed_because: said(),
+        failures: vec![Failure { name: text(), error: text() }; 100],
+        refused: vec![Refused { version: text(), attempt: 1, reason: text() }; 100],
+        order: Some(OrderState {
+            rollout: text(),
+            attempt: 1,
+            version: text(),
+            state: text(),
+            class: said(),
+            reason: said(),
+            detail: said(),
+        }),
+        rollbacks: vec![Rollback {
+            boot: text(),
+            from: text(),
+            to: text(),
+            rollout: said(),
+            outcome: text(),
+            reason: text(),
+            result: said(),
+            code: said(),
+            status: said(),
+            log: vec![text(); 100],
+            ..Default::default()
+        }],
+        declaration_refused: said(),
+        goodbye: said(),
+        ..beat("a", 2, 1)
+    }
+}
+
+#[test]
+fn what_a_node_says_neither_draws_on_a_terminal_nor_fills_it() {
+    let (presence, changes) = heard(&[beat("a", 1, 1), Heartbeat { confirmed: true, ..forged() }]);
+    let texts = format!("{changes:?} {}", serde_json::to_string(&presence).unwrap());
+    assert!(!texts.contains('\\'), "a control character was written with an escape: {texts}");
+    assert!(!texts.contains(&"x".repeat(LINE_BYTES_MAX)), "a text was not cut");
+    let record = presence.rollbacks.first().unwrap();
+    assert_eq!((record.log.len(), presence.refused.len(), presence.failures.len()), (40, 8, 8));
+    assert!(record.from.starts_with("?[2J??web09 confirmed?xxx"), "{}", record.from);
+    // The same process says something again: it is known by what was kept of its boot id.
+    let again = Heartbeat { sequence: 2, ..forged() };
+    assert_eq!(hear(presence, &again, 9000).0.boot_epoch, 2);
 }
 
 #[test]

@@ -28,8 +28,12 @@ use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::watch;
 
-/// A node that reports a larger generation than this is not believed: counters do not get there.
+/// No larger generation is ever issued: JSON numbers above it are not read exactly by every program.
 pub const GENERATION_MAX: Generation = 1 << 53;
+/// A node that reports a larger generation than this, and than its own declaration's, is not believed:
+/// counters do not get there. Half of the above, so that after the largest one that is believed there
+/// are enough left to be issued.
+pub const REPORTED_MAX: Generation = GENERATION_MAX / 2;
 
 /// See the module.
 pub struct Registry {
@@ -182,11 +186,11 @@ impl Registry {
     /// The node holds a declaration of this generation. After a restore of an older store it may be
     /// above ours; then ours is issued anew above it, or the node would never take another one.
     pub async fn seen_generation(&self, id: &NodeId, reported: Generation) -> Result<bool, Fault> {
-        if reported > GENERATION_MAX {
-            return Err(Fault::Malformed(format!("generation {reported} is not one of this mesh")));
-        }
         match self.node(id) {
             Some(record) if record.generation < reported => {
+                if reported > REPORTED_MAX {
+                    return Err(Fault::Malformed(format!("generation {reported} is not one of this mesh")));
+                }
                 self.change(id, |record| record.generation = record.generation.max(reported + 1)).await
             }
             _ => Ok(false),
@@ -225,6 +229,9 @@ impl Registry {
             }
             if new == *old {
                 return Ok(false);
+            }
+            if new.generation > GENERATION_MAX && new.generation != old.generation {
+                return Err(io::Error::other(format!("the generations of node {id} are used up")).into());
             }
             match self.store.put_if(&node_key(id), revision, serde_json::to_vec(&new)?).await? {
                 Put::Stored(stored) => {

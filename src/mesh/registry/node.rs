@@ -132,12 +132,36 @@ pub fn check_spec(resources: &[serde_json::Value]) -> Result<String, String> {
     let padding = serde_json::json!({ "kind": "host", "name": "host", "padding": "x".repeat(1024) });
     let text = compose(&id, u64::MAX >> 1, &spec, &padding);
     let document = wire::declaration::read(&text).map_err(|refusal| refusal.to_string())?;
-    for (index, resource) in document.resources.iter().take(resources.len()).enumerate() {
-        if let wire::declaration::Spec::Unusable(why) = &resource.spec {
-            return Err(format!("resource {} ({}): {why}", index + 1, resource.id));
+    let mut places: BTreeMap<&str, String> = BTreeMap::new();
+    for (index, (said, read)) in resources.iter().zip(&document.resources).enumerate() {
+        let place = format!("resource {} ({})", index + 1, read.id);
+        if let wire::declaration::Spec::Unusable(why) = &read.spec {
+            return Err(format!("{place}: {why}"));
+        }
+        check_fields(said).map_err(|why| format!("{place}: {why}"))?;
+        let path = said["name"].as_str().unwrap_or_default();
+        if let Some(other) = places.insert(path, place.clone()) {
+            return Err(format!("{place}: {other} declares {path} as something else"));
         }
     }
     Ok(spec)
+}
+
+/// Fields that a node would not know. A node ignores them, because a later mesh may know more than it; a
+/// person who types one has mistyped it.
+fn check_fields(resource: &serde_json::Value) -> Result<(), String> {
+    let known: &[&str] = match resource["kind"].as_str() {
+        Some("file") => &["kind", "name", "content", "mode", "owner", "group"],
+        _ => &["kind", "name", "mode", "owner", "group"],
+    };
+    let mut fields = resource.as_object().into_iter().flat_map(|object| object.keys());
+    match fields.find(|field| !known.contains(&field.as_str())) {
+        None => Ok(()),
+        Some(field) => {
+            let field = wire::limits::cut(field, 64);
+            Err(format!("'{field}' is not known: expected {}", known.join(", ")))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -194,6 +218,15 @@ mod tests {
             (json!([{"kind":"fiel","name":"/b"}]), "does not know the kind 'fiel'"),
             (json!([{"name":"/b"}]), "resources[0].kind"),
             (json!([{"kind":"directory","name":"/b"},{"kind":"directory","name":"/b"}]), "declared twice"),
+            (json!([{"kind":"file","name":"/b","content":"","mdoe":"0600"}]), "resource 1 (file:/b): 'mdoe'"),
+            (
+                json!([{"kind":"directory","name":"/b","content":"x"}]),
+                "expected kind, name, mode, owner, group",
+            ),
+            (
+                json!([{"kind":"directory","name":"/a"},{"kind":"file","name":"/a","content":""}]),
+                "resource 2 (file:/a): resource 1 (directory:/a) declares /a",
+            ),
             (json!([{"kind":"host","name":"host"}]), "rollout start"),
             (json!([{"kind":"file","name":"/b","content":"x".repeat(1 << 20)}]), "too many"),
         ];

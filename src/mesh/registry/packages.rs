@@ -37,7 +37,10 @@ pub struct Added {
 type Key = (String, String, String);
 
 /// All packages, in memory and in the store.
-pub struct Packages(RwLock<BTreeMap<Key, Listed>>);
+pub struct Packages {
+    listed: RwLock<BTreeMap<Key, Listed>>,
+    adding: tokio::sync::Mutex<()>,
+}
 
 impl Packages {
     /// Reads all of them.
@@ -47,19 +50,23 @@ impl Packages {
             let listed: Listed = serde_json::from_slice(&entry.value)?;
             packages.insert(key(&listed), listed);
         }
-        Ok(Packages(RwLock::new(packages)))
+        Ok(Packages { listed: RwLock::new(packages), adding: Default::default() })
     }
 
     /// The package of a version for this kind of machine.
     pub fn find(&self, facts: &Facts, version: &Version) -> Option<PackageRecord> {
         let key = (facts.package_format.clone(), facts.architecture.clone(), version.to_string());
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&key).map(|listed| listed.package.clone())
+        self.listed
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&key)
+            .map(|listed| listed.package.clone())
     }
 
     /// All of them, by format, architecture and version.
     pub fn list(&self) -> Vec<Listed> {
         let mut list: Vec<Listed> =
-            self.0.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+            self.listed.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
         list.sort_by(|a, b| {
             (&a.format, &a.architecture, &a.package.version).cmp(&(
                 &b.format,
@@ -72,38 +79,38 @@ impl Packages {
 
     /// Whether a package has this hash: a node may fetch packages and nothing else.
     pub fn has(&self, digest: &Digest) -> bool {
-        let packages = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let packages = self.listed.read().unwrap_or_else(PoisonError::into_inner);
         packages.values().any(|listed| listed.package.sha256 == *digest)
     }
 
     /// Reads what the file says of itself and keeps it.
     pub(super) async fn add(&self, store: &Store, draft: Draft) -> Result<Added, Fault> {
         let control = deb::read(draft.reader()?).map_err(|refusal| Fault::Refused(refusal.to_string()))?;
-        let (sha256, size) = store.keep_large(draft).await?;
         let listed = Listed {
             format: "deb".into(),
             architecture: control.architecture,
-            package: PackageRecord { version: control.version, sha256, size },
+            package: PackageRecord { version: control.version, sha256: draft.digest(), size: draft.length() },
         };
         let (format, architecture, version) = key(&listed);
         let path = format!("package/{format}/{architecture}/{version}");
-        let was_there = match store.put_if(&path, 0, serde_json::to_vec(&listed)?).await? {
-            Put::Stored(_) => false,
-            Put::Conflict => {
-                let entry = store.get(&path).await?;
-                let before: Option<Listed> =
-                    entry.map(|entry| serde_json::from_slice(&entry.value)).transpose()?;
-                if before.as_ref() != Some(&listed) {
-                    let text = format!(
-                        "{version} for {architecture} is here already with other content: a version is \
-                         never replaced; build it again under a new version"
-                    );
-                    return Err(Fault::Refused(text));
-                }
-                true
-            }
-        };
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(key(&listed), listed.clone());
+        // The record is looked at before the file is kept: of a refused package nothing stays. One
+        // addition at a time, or two of one version could both find nothing.
+        let _one_at_a_time = self.adding.lock().await;
+        let entry = store.get(&path).await?;
+        let before: Option<Listed> = entry.map(|entry| serde_json::from_slice(&entry.value)).transpose()?;
+        if before.as_ref().is_some_and(|before| *before != listed) {
+            let text = format!(
+                "{version} for {architecture} is here already with other content: a version is never \
+                 replaced; build it again under a new version"
+            );
+            return Err(Fault::Refused(text));
+        }
+        store.keep_large(draft).await?;
+        let was_there = before.is_some();
+        if !was_there && store.put_if(&path, 0, serde_json::to_vec(&listed)?).await? == Put::Conflict {
+            return Err(Fault::Refused(format!("{version} for {architecture} was added this moment")));
+        }
+        self.listed.write().unwrap_or_else(PoisonError::into_inner).insert(key(&listed), listed.clone());
         Ok(Added { listed, was_there })
     }
 }

@@ -143,7 +143,15 @@ async fn after_a_restore_generations_continue_above_what_nodes_hold() {
     assert!(!registry.seen_generation(&id, 41).await.unwrap());
     registry.withdraw(&id, &"r-1".parse().unwrap(), 1).await.unwrap();
     assert_eq!(host(&registry, &id).0, 41);
-    assert!(registry.seen_generation(&id, u64::MAX).await.is_err());
+    for lie in [u64::MAX, GENERATION_MAX + 1, GENERATION_MAX, GENERATION_MAX - 1] {
+        assert!(registry.seen_generation(&id, lie).await.is_err(), "{lie}");
+        assert_eq!(host(&registry, &id).0, 41);
+    }
+    // The largest that is believed is still followed by ones that the node may report.
+    assert!(registry.seen_generation(&id, REPORTED_MAX).await.unwrap());
+    let issued = host(&registry, &id).0;
+    assert!(issued > REPORTED_MAX && issued < GENERATION_MAX);
+    assert!(!registry.seen_generation(&id, issued).await.unwrap(), "its own generation is refused");
 }
 
 #[tokio::test]
@@ -158,7 +166,10 @@ async fn the_package_that_a_rollback_needs_is_named() {
     assert_eq!((generation, declared.retain.unwrap().sha256), (2, added.listed.package.sha256));
     assert!(registry.packages().has(&added.listed.package.sha256));
     assert!(add(&registry, "1.4.0", b"one").await.unwrap().was_there);
+    let files = || std::fs::read_dir(folder.path().join("large")).unwrap().count();
+    assert_eq!(files(), 1);
     assert!(matches!(add(&registry, "1.4.0", b"two").await, Err(Fault::Refused(_))));
+    assert_eq!(files(), 1, "the file of a refused package stayed");
     assert_eq!(host(&registry, &id).0, 2);
 }
 
@@ -169,7 +180,44 @@ async fn c79_evidence_is_stored_once_however_often_it_is_sent() {
     let id = joined(&registry, "a").await;
     let record = Rollback { id: 3, boot: "b/../1".into(), from: "1.5.0".into(), ..Default::default() };
     for _ in 0..2 {
-        assert_eq!(registry.keep_rollbacks(&id, std::slice::from_ref(&record)).await.unwrap(), [3]);
+        assert_eq!(registry.keep_rollbacks(&id, std::slice::from_ref(&record), false).await.unwrap(), [3]);
     }
-    assert_eq!(registry.rollbacks(&id).await.unwrap(), [record]);
+    assert_eq!(registry.rollbacks(&id).await.unwrap(), std::slice::from_ref(&record));
+    let again = Rollback { outcome: "rolled-back".into(), ..record.clone() };
+    assert_eq!(registry.keep_rollbacks(&id, std::slice::from_ref(&again), false).await.unwrap(), [3]);
+    assert_eq!(
+        registry.rollbacks(&id).await.unwrap(),
+        std::slice::from_ref(&again),
+        "the record says more now"
+    );
+    assert_eq!(registry.keep_rollbacks(&id, &[record], true).await.unwrap(), [3]);
+    let other = Rollback { id: 1, boot: "b-2".into(), ..again.clone() };
+    registry.keep_rollbacks(&id, std::slice::from_ref(&other), false).await.unwrap();
+    assert_eq!(
+        registry.rollbacks(&id).await.unwrap(),
+        [again, other],
+        "oldest first, a late one changes nothing"
+    );
+}
+
+#[tokio::test]
+async fn an_order_of_an_earlier_attempt_never_replaces_a_later_one() {
+    let folder = Folder::new("registry-attempts");
+    let registry = open(&folder).await;
+    let id = joined(&registry, "a").await;
+    let package = add(&registry, "1.5.0", b"five").await.unwrap().listed.package;
+    let order = |attempt: u64| TargetRecord {
+        package: package.clone(),
+        rollout: format!("r-{attempt}").parse().unwrap(),
+        attempt,
+        insist_unarmed: false,
+        since: 0,
+    };
+    assert!(registry.tell(&id, &order(7)).await.unwrap());
+    assert!(!registry.tell(&id, &order(6)).await.unwrap());
+    assert!(!registry.tell(&id, &order(7)).await.unwrap());
+    assert_eq!(registry.node(&id).unwrap().target.as_ref().unwrap().attempt, 7);
+    assert!(!registry.withdraw(&id, &"r-6".parse().unwrap(), 6).await.unwrap());
+    assert!(registry.tell(&id, &order(8)).await.unwrap());
+    assert_eq!(registry.node(&id).unwrap().target.as_ref().unwrap().attempt, 8);
 }

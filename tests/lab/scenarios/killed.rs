@@ -31,6 +31,9 @@ pub fn at_points(lab: &Lab, base: Base) -> Done {
         let asked = fleet.mesh.ask_in_background(&start_words(&version, &[]));
         let paused = fleet.mesh.wait_paused(secs(60))?;
         lab.say(format!("{version}: standing still at {point} after {:.1} s", paused.as_secs_f64()));
+        if point.starts_with("order-") {
+            is_stored(&fleet, &version)?;
+        }
         fleet.mesh.kill_9()?;
         let _ = asked.join();
         fleet.mesh.start()?;
@@ -99,6 +102,18 @@ fn heard_again(fleet: &Fleet) -> Done {
         })?;
     }
     Ok(())
+}
+
+/// An order that is about to be given stands in the stored rollout already: after a kill a fresh draw could
+/// choose another canary beside the first. Asked of the mesh while it stands still, so of its store.
+fn is_stored(fleet: &Fleet, version: &str) -> Done {
+    let all = fleet.mesh.cli(&["rollout", "status"])?;
+    let all = all.as_array().cloned().unwrap_or_default();
+    let told = all.iter().find(|r| r["version"] == version).map(|r| r["waves"][0]["nodes"].clone());
+    let count = told.as_ref().and_then(|nodes| nodes.as_array()).map_or(0, Vec::len);
+    check(count == 1, || {
+        format!("an order of {version} was given that is not in the stored rollout: {told:?}")
+    })
 }
 
 /// The newest rollout of this version stops, and one canary is all that it touched.

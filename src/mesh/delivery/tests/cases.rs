@@ -29,7 +29,7 @@ fn c17_c38_one_attempt_a_node_and_one_that_refuses_is_not_asked() {
     }
     assert_eq!(world.rollout.state, State::Complete);
     assert_eq!(world.outcome(bad), "rolled-back");
-    assert_eq!(world.why_not(4), "refuses it: rolled back before");
+    assert_eq!(world.why_not(4), "refuses it: rolled back before; to ask again, start with --retry-refused");
     assert_eq!(world.report.verdict.unwrap().kind, VerdictKind::BrokenMachine);
 }
 
@@ -82,6 +82,34 @@ fn c67_a_silent_canary_stops_at_the_window_and_a_later_word_changes_the_list_onl
     assert_eq!(row.version.as_deref(), Some(NEW));
     assert!(row.detail.as_ref().unwrap().contains("heard later, confirmed on 1.5.0"));
     assert_eq!(world.rollout.waves.len(), 1);
+}
+
+#[test]
+fn c67_a_stopped_rollout_that_is_stepped_on_changes_its_list_only() {
+    // The node that had not begun, and the one that had; both silent, both back hours later.
+    for begun in [false, true] {
+        let mut world = fleet(12).start();
+        let lost = world.told()[0];
+        assert!(world.receive(lost));
+        world.beat(lost);
+        world.step();
+        assert!(!begun || world.claim(lost));
+        world.machine(lost).alive = false;
+        world.pass(11 * MINUTE);
+        assert_eq!((world.rollout.state, world.outcome(lost)), (State::Stopped, "silent"));
+        let stopped = world.rollout.stopped.clone();
+        for back in [false, true] {
+            world.machine(lost).alive = back;
+            for _ in 0..120 {
+                assert!(world.rollout.is_unsettled());
+                world.pass(MINUTE);
+                assert_eq!(world.acts, []);
+            }
+        }
+        assert_eq!((world.rollout.state, &world.rollout.stopped), (State::Stopped, &stopped));
+        let row = world.report.nodes.iter().find(|node| node.outcome == "silent").unwrap();
+        assert!(row.detail.as_ref().unwrap().ends_with("; heard later, on 1.4.0"), "{row:?}");
+    }
 }
 
 #[test]

@@ -61,8 +61,9 @@ fn one_of_one_is_undecided_and_says_what_would_decide() {
         expect![[r#"
             rollout r-1 of 1.5.0: stopped (0/3 on 1.5.0, 1 failed)
               stopped: 1.5.0 was rolled back on web02
-              verdict: undecided - web02 is the only node of its kind that tried 1.5.0, and failed: it is
-                  more likely the release than the machine, but one node cannot tell
+              verdict: undecided - web02 is the only node of its kind that tried 1.5.0, and failed (result
+                  exit-code, exited, status 101, last words "panicked at reconcile: no such key"): it is the
+                  release with 71 to 95 % likelihood, and else that machine; one node cannot decide it
                 web02: 1.5.0 would not start (result exit-code, exited, status 101); back on 1.4.0
                 outside the wave: 2 of 2 nodes heard
               next: look at web02; to decide it, start 1.5.0 for one more node of its kind (--select

@@ -3,6 +3,7 @@
 use super::cases::pass_wave;
 use super::world::*;
 use crate::mesh::delivery::*;
+use crate::wire::heartbeat::Refused;
 
 #[test]
 fn a_good_release_reaches_everyone_in_waves() {
@@ -212,13 +213,36 @@ fn one_silent_laptop_in_a_large_wave_does_not_stop_and_eleven_of_twelve_do() {
     }
 }
 
+/// Nobody but the report itself breaks its lines, whatever a node or a person says.
 #[test]
-fn a_complete_rollout_is_not_judged_any_more() {
-    let mut world = fleet(3).start();
-    world.finish_well();
-    for number in world.numbers() {
-        world.machine(number).alive = number == 1;
-    }
-    world.pass(60 * MINUTE);
-    assert_eq!(world.rollout.state, State::Complete);
+fn nothing_that_is_said_reaches_a_terminal_as_it_is() {
+    let evil = || "\u{1b}[2J\r\nverdict: fine\u{9b}".to_string();
+    let mut world = fleet(8)
+        .with(1, |machine, _| machine.beat.goodbye = Some(evil()))
+        .with(2, |machine, _| (machine.beat.armed, machine.beat.unarmed_because) = (false, Some(evil())))
+        .with(3, |machine, _| {
+            let refused = Refused { version: NEW.into(), attempt: 1, reason: evil() };
+            machine.beat.refused = vec![refused];
+        })
+        .with(4, |_, node| (node.has_package, node.facts.architecture) = (false, evil()))
+        .start();
+    world.machine(1).alive = false;
+    let canaries = world.told();
+    assert!(world.receive(canaries[0]) && world.claim(canaries[0]));
+    world.roll_back(canaries[0]);
+    let record = &mut world.machine(canaries[0]).beat.rollbacks[0];
+    (record.to, record.reason, record.result) = (evil(), evil(), Some(evil()));
+    (record.code, record.status, record.log) = (Some(evil()), Some(evil()), vec![evil()]);
+    world.beat(canaries[0]);
+    assert!(world.receive(canaries[1]));
+    let order = world.machine(canaries[1]).beat.order.as_mut().unwrap();
+    (order.state, order.reason, order.detail) = ("failed".into(), Some(evil()), Some(evil()));
+    world.beat(canaries[1]);
+    world.step();
+    assert_eq!(world.rollout.state, State::Stopped);
+    let stopped = abort(&fleet(1).start().rollout, &evil(), &world.view, world.now).stopped.unwrap();
+    let said = format!("{}{}", world.report.text(), stopped.text);
+    assert!(said.matches("?[2J??verdict: fine?").count() >= 12, "{said}");
+    assert!(!said.contains(|c: char| c.is_control() && c != '\n'), "{said:?}");
+    assert!(!said.contains("\nverdict: fine"), "{said}");
 }

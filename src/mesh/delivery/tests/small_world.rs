@@ -115,6 +115,7 @@ fn all_that_follows(world: &World, seen: &mut HashSet<u64>) -> Vec<World> {
         assert_eq!(crashed.acts, after.acts, "a crash after {event:?} changed what is done");
         if seen.len().is_multiple_of(LEFT_ALONE) {
             comes_to_an_end(after.clone());
+            an_outage_decides_nothing(after.clone());
         }
         found.push(after);
     }
@@ -135,4 +136,25 @@ fn comes_to_an_end(mut world: World) {
     let still: Vec<usize> = still.collect();
     let held = world.rollout.state == State::Holding;
     assert!(held || still.is_empty(), "{still:?} never decided:\n{}", world.report.text());
+}
+
+/// When nobody at all is heard any more, then from the moment that this can be known nothing is stopped,
+/// passed, told or complete.
+fn an_outage_decides_nothing(mut world: World) {
+    world.outage = true;
+    let minute = |world: &mut World| {
+        world.happen(Event::Minute);
+        world.step();
+        let passed = world.rollout.waves.iter().filter(|wave| wave.passed_at.is_some()).count();
+        // Held or not is what an outage does decide.
+        let ended = matches!(world.rollout.state, State::Complete | State::Stopped);
+        (ended, passed, world.rollout.waves.len())
+    };
+    let mut known = (false, 0, 0);
+    for _ in 0..2 {
+        known = minute(&mut world);
+    }
+    for _ in 0..30 {
+        assert_eq!(minute(&mut world), known, "decided in an outage:\n{}", world.report.text());
+    }
 }

@@ -31,7 +31,7 @@ fn who_is_told_and_why_the_others_are_not() {
     let mut world = fleet.start();
     let rows = [
         (1, "already there"),
-        (2, "refuses it: rolled back"),
+        (2, "refuses it: rolled back; to ask again, start with --retry-refused"),
         (3, "never heard"),
         (4, "no rollback could follow: package not retained"),
         (5, "no package for amd64 deb"),
@@ -61,6 +61,15 @@ fn how_a_rollout_starts() {
     assert!(refused(Plan { max_in_change: Size::Percent(101), ..plan() }).contains("more than 100 %"));
     assert!(refused(Plan { waves: vec![Size::Nodes(0)], ..plan() }).contains("a wave of no node"));
     assert!(refused(Plan { window_ms: 0, ..plan() }).contains("window"));
+    assert!(refused(Plan { canary: u32::MAX, ..plan() }).contains("more than 1000 canaries"));
+    assert!(refused(Plan { waves: vec![Size::Nodes(1); 101], ..plan() }).contains("more than 100 sizes"));
+    assert!(refused(Plan { waves: vec![Size::Nodes(u32::MAX)], ..plan() }).contains("more than 1000000"));
+    assert!(refused(Plan { max_in_change: Size::Nodes(u32::MAX), ..plan() }).contains("more than 1000000"));
+    for time in [u64::MAX, 31 * 24 * 60 * MINUTE] {
+        assert!(refused(Plan { window_ms: time, ..plan() }).contains("more than 30 days"));
+        assert!(refused(Plan { confirm_deadline_ms: time, ..plan() }).contains("more than 30 days"));
+        assert!(refused(Plan { soak_ms: time, ..plan() }).contains("more than 30 days"));
+    }
     let nothing = fleet(0).try_start(plan());
     assert_eq!(nothing.unwrap_err(), Refused::NothingMatched);
     let mut none_fits = fleet(2).with(1, |_, n| n.has_package = false).with(2, |_, n| n.has_package = false);
@@ -165,17 +174,81 @@ fn rollout_time_counts_listening_only() {
 
 #[test]
 fn whom_a_rollback_of_a_machine_reason_speaks_against() {
-    let rows = [("would not start", "rolled-back", State::Stopped), ("disk", "rolled-back", State::Running)];
+    // (reason, outcome in the record, where one of two canaries with it leaves the rollout)
+    let rows = [
+        ("would not start", "rolled-back", State::Stopped),
+        ("none", "rolled-back", State::Stopped),
+        ("state", "rolled-back", State::Stopped),
+        ("disk", "rolled-back", State::Running),
+        ("read-only", "rolled-back", State::Running),
+        ("database", "rolled-back", State::Running),
+        ("lock", "rolled-back", State::Running),
+        // It says why the old version did not come back.
+        ("disk", "failed", State::Stopped),
+    ];
     for (reason, outcome, state) in rows {
         let mut world = fleet(10).start();
         let number = world.told()[0];
         assert!(world.receive(number) && world.claim(number));
         world.roll_back(number);
-        world.machine(number).beat.rollbacks[0].reason = reason.into();
+        let record = &mut world.machine(number).beat.rollbacks[0];
+        (record.reason, record.outcome) = (reason.into(), outcome.into());
         world.beat(number);
         world.step();
-        assert_eq!((world.outcome(number), world.rollout.state), (outcome, state), "{reason}");
+        assert_eq!(
+            (world.outcome(number), world.rollout.state),
+            ("rolled-back", state),
+            "{reason} {outcome}"
+        );
     }
+}
+
+#[test]
+fn why_it_stopped_follows_what_happened() {
+    let stopped = |change: &dyn Fn(&mut World, usize)| {
+        let mut world = fleet(3).start();
+        // The canary and the one in its place.
+        for _ in 0..2 {
+            let number = world.told()[0];
+            change(&mut world, number);
+            world.beat(number);
+            world.step();
+        }
+        let why = world.report.stopped_because.unwrap();
+        (why.kind, why.text.split(' ').skip(1).collect::<Vec<_>>().join(" "))
+    };
+    let disk = |world: &mut World, number: usize| {
+        assert!(world.receive(number) && world.claim(number));
+        world.roll_back(number);
+        world.machine(number).beat.rollbacks[0].reason = "disk".into();
+    };
+    let by_hand = |world: &mut World, number: usize| {
+        let beat = &mut world.machine(number).beat;
+        (beat.version, beat.start) = ("1.4.9".into(), 2);
+    };
+    let (kind, text) = stopped(&disk);
+    assert_eq!(kind, StopKind::RolledBack);
+    assert!(text.starts_with("was rolled back on web"), "{text}");
+    let (kind, text) = stopped(&by_hand);
+    assert_eq!(kind, StopKind::NoCanary);
+    assert!(text.contains("run another version"), "{text}");
+}
+
+#[test]
+fn a_stop_for_rollbacks_names_those_that_rolled_back() {
+    let mut world = fleet(10).start();
+    let canaries = world.told();
+    assert!(world.receive(canaries[0]));
+    world.beat(canaries[0]);
+    world.step();
+    world.machine(canaries[0]).alive = false;
+    world.pass(10 * MINUTE);
+    assert!(world.receive(canaries[1]) && world.claim(canaries[1]));
+    world.roll_back(canaries[1]);
+    world.pass(30 * SECOND);
+    let why = world.report.stopped_because.clone().unwrap();
+    let text = format!("1.5.0 was rolled back on {}", world.rollout.members[&id(canaries[1])].name);
+    assert_eq!((why.kind, why.text), (StopKind::RolledBack, text));
 }
 
 #[test]

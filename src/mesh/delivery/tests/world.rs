@@ -347,7 +347,7 @@ impl World {
     pub fn receive(&mut self, number: usize) -> bool {
         let Some(order) = self.view.nodes[&id(number)].order.clone() else { return false };
         let machine = self.machine(number);
-        if machine.beat.refused.iter().any(|r| r.version == NEW) {
+        if machine.beat.refused.iter().any(|r| r.version == NEW && r.attempt >= order.attempt) {
             return false;
         }
         machine.beat.accepted = order.generation;
