@@ -92,7 +92,10 @@ pub fn eligible<'a>(rollout: &Rollout, look: &Look<'a>, id: &NodeId) -> Result<&
         return Err(NotEligible::NeverHeard);
     }
     if presence.version.as_ref() == Some(&rollout.version) {
-        return Err(NotEligible::AlreadyThere);
+        // What a node said before it fell silent proves nothing: it may run another version by now, and
+        // say nothing because of that.
+        let is_known = look.is_there(node) || presence.goodbye.is_some();
+        return Err(if is_known { NotEligible::AlreadyThere } else { NotEligible::NotHeard });
     }
     let ours = |text: &str| text.parse().ok().as_ref() == Some(&rollout.version);
     // A refusal stands against every attempt up to its own: only a newer one asks again.

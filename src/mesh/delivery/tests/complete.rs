@@ -188,3 +188,14 @@ fn a_closed_rollout_grants_nothing_and_takes_back_what_has_not_begun() {
         assert!(!world.rollout.is_unsettled());
     }
 }
+
+#[test]
+fn what_a_node_said_before_it_fell_silent_does_not_put_it_there() {
+    let mut fleet = fleet(3).with(1, |machine, _| machine.beat.version = NEW.into());
+    fleet.hear_all();
+    let mut world = fleet.start();
+    assert_eq!(world.why_not(1), "already there");
+    world.machine(1).alive = false;
+    world.pass(3 * MINUTE);
+    assert_eq!(world.why_not(1), "offline: not heard recently");
+}
