@@ -12,7 +12,7 @@
 use super::declared::Declared;
 use super::heartbeat::{Shared, random};
 use super::life::backoff;
-use super::life::confirm::{Standing, may_confirm};
+use super::life::confirm::may_confirm;
 use super::life::refuse::{Failed, Refused};
 use super::link::{Link, Trouble};
 use super::machine::{self, Installed};
@@ -237,13 +237,7 @@ impl Node {
 
     /// Writes known-good, if this version has earned it. Never waits for the link (C33).
     fn confirm(&mut self) {
-        let standing = Standing {
-            holds_declaration: self.declared.in_force.is_some(),
-            full_reconcile: self.declared.is_through,
-            set_aside: self.declared.set_aside.is_some(),
-            install_runs: self.upgrade.install_runs(),
-        };
-        if !may_confirm(standing) {
+        if !may_confirm(self.declared.standing(&self.running, self.upgrade.install_runs())) {
             return;
         }
         let is_new = self.state.known_good().as_ref() != Some(&self.running);
@@ -334,7 +328,9 @@ impl Node {
         });
         let mistakes =
             self.mistakes.iter().map(|mistake| Failure { name: "settings".into(), error: mistake.clone() });
-        let own = self.state_trouble.clone().into_iter().chain(damaged).chain(mistakes);
+        let version = machine::version_trouble(&self.running)
+            .map(|error| Failure { name: "version".into(), error: error.into() });
+        let own = self.state_trouble.clone().into_iter().chain(version).chain(damaged).chain(mistakes);
         own.chain(self.failures.iter().cloned()).collect()
     }
 

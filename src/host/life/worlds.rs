@@ -120,6 +120,7 @@ impl Node {
             full_reconcile: true,
             set_aside: false,
             install_runs: false,
+            proper_version: true,
         };
         if may_confirm(standing) {
             self.known_good = Some(self.installed);
