@@ -239,3 +239,36 @@ fn a_host_that_starts_during_an_install_waits_for_it() {
     assert!(process.ended().success(), "another version is installed now");
     assert_eq!(calls(&machine, "start"), 0, "it does not order");
 }
+
+#[test]
+fn a_bit_that_flipped_in_the_retained_package_is_found_before_the_claim() {
+    let (mesh, machine, retain) = armed("bit-flip");
+    machine.put("usr/lib/nox-mesh-host/install.result", "status=installed\nclass=none\nreason=none\n");
+    mesh.declare(1, &format!(r#"{{"kind":"host","name":"host","retain":{retain}}}"#));
+    let mut process = machine.run();
+    mesh.hears("armed", |heartbeat| heartbeat.armed && heartbeat.confirmed);
+    let own = machine.state(&format!("packages/nox-mesh-host_{RUNNING}_amd64.deb"));
+    flip_unseen(&own);
+    let package = store(&mesh, "9.0.0", &machine.build_package("9.0.0", "nox-mesh-host 9.0.0"));
+    // The mesh has lost the old package for now: nothing can be put right yet.
+    let packages = mesh.desk().packages.clone();
+    mesh.desk().packages.retain(|digest, _| package.contains(digest.as_str()));
+    mesh.declare(2, &ordering(&retain, &package, 3));
+    let told = mesh.hears("unarmed", |h| !h.armed && h.order.as_ref().is_some_and(|o| o.state == "deferred"));
+    assert_eq!(told.order.unwrap().reason.as_deref(), Some("unarmed"));
+    assert!(told.unarmed_because.unwrap().contains("damaged"));
+    assert!(mesh.desk().claims.is_empty() && calls(&machine, "start") == 0);
+    mesh.desk().packages = packages;
+    assert!(process.ended().success(), "fetched again, it goes on");
+    assert_eq!(mesh.desk().claims.len(), 1);
+}
+
+/// Changes one byte and nothing that `stat` shows.
+fn flip_unseen(path: &std::path::Path) {
+    let mut bytes = std::fs::read(path).unwrap();
+    let modified = std::fs::metadata(path).unwrap().modified().unwrap();
+    bytes[100] ^= 1;
+    let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+    std::io::Write::write_all(&mut &file, &bytes).unwrap();
+    file.set_modified(modified).unwrap();
+}

@@ -320,11 +320,28 @@ impl Upgrade {
         fetch::fetch(tools, &target.package, &name)?;
         preflight::check(tools, &target.package.version, &name)?;
         tell("ready");
+        self.still_armed(tools, target)?;
         let granted = install::claim(tools, target)?;
         let tries = tries_so_far(target, self.last.as_ref()) + 1;
         self.set_last(tools, target, Progress::Begun(tries));
         tell("installing");
         install::start(tools, target, &name, granted)
+    }
+
+    /// Hashes known-good's package anew, right before the claim: from here on it may be needed.
+    fn still_armed(&mut self, tools: Tools<'_>, target: &Target) -> Result<(), Stop> {
+        self.verified.doubt();
+        let known_good = tools.state.known_good();
+        self.unarmed =
+            self.verified.unarmed(tools.root(), tools.running, tools.installed, known_good.as_ref());
+        match &self.unarmed {
+            Some(why) if !target.insist_unarmed => {
+                // A damaged one is fetched again without delay.
+                self.retain_not_before = Duration::ZERO;
+                Err(Stop::Later(Waiting::Unarmed.word(), why.clone()))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn wait_longer(&mut self) {
