@@ -8,6 +8,7 @@ pub mod cli;
 pub mod declared;
 pub mod fault;
 pub mod heartbeat;
+pub mod history;
 pub mod join;
 pub mod life;
 pub mod link;

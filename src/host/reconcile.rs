@@ -11,13 +11,13 @@
 
 use super::declared::Declared;
 use super::heartbeat::{Shared, random};
+use super::history::History;
 use super::life::backoff;
 use super::life::confirm::may_confirm;
-use super::life::refuse::{Failed, Refused};
 use super::link::{Link, Trouble};
 use super::machine::{self, Installed};
 use super::settings::{self, Settings};
-use super::state::{Identity, Owned, RollbackRecord, State};
+use super::state::{Identity, Owned, State};
 use super::statement::{self, Facts};
 use super::upgrade::{Next, Tools, Upgrade, host_of};
 use super::{fault, heartbeat, resource};
@@ -62,9 +62,7 @@ pub struct Node {
     start: StartId,
     declared: Declared,
     owned: Owned,
-    refused: Refused,
-    records_through: u64,
-    records: Vec<RollbackRecord>,
+    history: History,
     upgrade: Upgrade,
     failures: Vec<Failure>,
     state_trouble: Option<Failure>,
@@ -89,7 +87,6 @@ impl Node {
         let lost_count = u64::try_from(clock::boot_time().as_millis()).unwrap_or(u64::MAX);
         let (start, stored) = state.next_start_id(lost_count);
         let declared = Declared::load(&state, &identity);
-        let (refused, through) = state.refused();
         let root = state.root().clone();
         let (running, installed) = (machine::running(), machine::installed(&root));
         let mut node = Node {
@@ -98,7 +95,7 @@ impl Node {
             upgrade: Upgrade::load(&state, &running, &installed),
             running,
             installed,
-            records_through: through.max(state.settled()),
+            history: History::load(&state),
             owned: state.owned(),
             state,
             waiter,
@@ -109,8 +106,6 @@ impl Node {
             boot,
             start,
             declared,
-            refused,
-            records: Vec::new(),
             failures: Vec::new(),
             state_trouble: None,
             retries: 0,
@@ -248,14 +243,11 @@ impl Node {
         if is_new {
             log::info!("{} is confirmed: it got through a full reconcile", self.running);
         }
-        if self.refused.forgive(&self.running) {
-            let stored = self.state.store_refused(&self.refused, self.records_through);
+        if let Some(stored) = self.history.forgive(&self.state, &self.running) {
             self.remember("refused", stored);
         }
         self.upgrade.reached(&self.state, &self.running, self.declared.in_force.as_ref());
-        let newest = self.records.iter().map(|record| record.id).max().unwrap_or_default();
-        if newest > self.state.settled() {
-            let settled = self.state.store_settled(newest);
+        if let Some(settled) = self.history.settle(&self.state) {
             self.remember("rollbacks.settled", settled);
         }
         if is_new {
@@ -265,25 +257,9 @@ impl Node {
 
     /// Reads the rollback script's records; what was rolled back is refused from now on (E11).
     fn read_records(&mut self) {
-        self.records = self.state.rollbacks();
-        let acknowledged = self.state.acknowledged();
-        for record in self.records.iter_mut().filter(|record| acknowledged.contains(&record.id)) {
-            // The mesh has it: no need to hold its log.
-            record.report.log = Vec::new();
-        }
         let asked = self.declared.in_force.as_ref().and_then(host_of).and_then(|host| host.target.as_ref());
         let asked = asked.map(|target| (&target.package.version, target.attempt));
-        let before = self.records_through;
-        for record in self.records.iter().filter(|record| record.id > before) {
-            self.records_through = self.records_through.max(record.id);
-            if let Some(version) = record.from.clone() {
-                log::warn!("{version} was rolled back here ({}): refused", record.report.reason);
-                let (attempt, reason) = (record.report.attempt, record.report.reason.clone());
-                self.refused.add(Failed { version, attempt, reason }, asked);
-            }
-        }
-        if self.records_through > before {
-            let stored = self.state.store_refused(&self.refused, self.records_through);
+        if let Some(stored) = self.history.read(&self.state, asked) {
             self.remember("refused", stored);
         }
     }
@@ -299,7 +275,7 @@ impl Node {
             tell: &|order: &OrderState| shared.tell(order),
         };
         let document = self.declared.in_force.as_ref();
-        self.upgrade.advance(tools, document, &self.refused, self.declared.is_through)
+        self.upgrade.advance(tools, document, &self.history.refused, self.declared.is_through)
     }
 
     fn publish(&mut self) {
@@ -312,9 +288,9 @@ impl Node {
             known_good: known_good.as_ref(),
             declared: &self.declared,
             failures: self.all_failures(),
-            refused: &self.refused,
+            refused: &self.history.refused,
             upgrade: &self.upgrade,
-            records: &self.records,
+            records: &self.history.records,
         };
         self.shared.publish(statement::statement(&facts));
         self.notifier.status(&statement::status_line(&facts, self.link_trouble.as_deref()));

@@ -8,10 +8,12 @@
 mod identity;
 mod owned;
 mod records;
+mod rollbacks;
 
 pub use identity::Identity;
 pub use owned::Owned;
-pub use records::{Order, Outcome, RollbackRecord};
+pub use records::{Order, Outcome};
+pub use rollbacks::{RecordKey, RollbackRecord, StoredRefused};
 
 use crate::model::keyvalue::{FILE_BYTES_MAX, Pairs};
 use crate::model::{StartId, Version};

@@ -6,5 +6,6 @@
 mod peer;
 mod world;
 
+mod history;
 mod life;
 mod upgrades;

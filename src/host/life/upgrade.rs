@@ -24,6 +24,13 @@ pub struct Attempted {
     pub state: Progress,
 }
 
+impl Attempted {
+    /// Whether the version ran here and was confirmed.
+    pub fn is_reached(&self) -> bool {
+        self.state == Progress::Reached
+    }
+}
+
 /// How far an order came.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
