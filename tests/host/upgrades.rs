@@ -157,13 +157,30 @@ fn c63_a_machine_s_failure_is_reported_and_the_attempt_not_repeated() {
 
 #[test]
 fn c52_a_lock_is_deferred_and_tried_again() {
-    let (mesh, machine, retain) = armed("lock");
+    deferred_and_tried_again("lock", "apt runs");
+}
+
+#[test]
+fn c37_what_a_person_holds_is_deferred_and_goes_on_when_it_is_let_go() {
+    deferred_and_tried_again("held", "the package is on hold");
+}
+
+#[test]
+fn c76_a_claim_that_ran_out_during_the_wait_for_a_lock_is_made_anew() {
+    deferred_and_tried_again("claim", "the claim ran out while another program held the lock");
+}
+
+/// An install that ends with this reason, and later with success.
+fn deferred_and_tried_again(reason: &str, detail: &str) {
+    let (mesh, machine, retain) = armed(&format!("again-{reason}"));
     let result = "usr/lib/nox-mesh-host/install.result";
-    machine.put(result, "status=failed\nclass=machine\nreason=lock\nexit=10\ndetail=apt runs\n");
+    let failed = format!("status=failed\nclass=machine\nreason={reason}\nexit=1\ndetail={detail}\n");
+    machine.put(result, &failed);
     let package = store(&mesh, "9.0.0", &machine.build_package("9.0.0", "nox-mesh-host 9.0.0"));
     mesh.declare(1, &ordering(&retain, &package, 3));
     let mut process = machine.run();
-    assert_eq!(state_of(&mesh, "deferred").reason.as_deref(), Some("lock"));
+    let order = state_of(&mesh, "deferred");
+    assert_eq!((order.reason.as_deref(), order.detail.as_deref()), (Some(reason), Some(detail)));
     assert!(mesh.desk().heartbeats.iter().all(|h| h.order.as_ref().is_none_or(|o| o.state != "failed")));
     machine.put(result, "status=installed\nclass=none\nreason=none\n");
     assert!(process.ended().success());

@@ -411,15 +411,9 @@ fn order_state(target: &Target, state: &str, reason: Option<&str>, detail: Optio
     }
 }
 
-/// How the install script says that a person holds the package.
-const HELD: &str = "held by operator";
-
 /// What is tried again, or waits for a person, is deferred; `failed` is the end of the attempt.
 fn ended_state(target: &Target, failure: &Failure) -> OrderState {
     let detail = Some(failure.detail.clone());
-    if failure.detail.starts_with(HELD) {
-        return order_state(target, "deferred", Some(Waiting::Held.word()), detail);
-    }
     if failure.reason.passes() {
         return order_state(target, "deferred", Some(failure.reason.word()), detail);
     }
