@@ -241,6 +241,49 @@ fn c76_no_claim_no_install() {
 }
 
 #[test]
+fn c76_a_claim_has_an_end_that_the_order_names() {
+    let (mesh, machine, retain) = armed("claim-end");
+    machine.put("usr/lib/nox-mesh-host/install.result", "status=installed\nclass=none\nreason=none\n");
+    let package = store(&mesh, "9.0.0", &machine.build_package("9.0.0", "nox-mesh-host 9.0.0"));
+    mesh.desk().valid_ms = 0;
+    mesh.declare(1, &ordering(&retain, &package, 3));
+    let mut process = machine.run();
+    let order = state_of(&mesh, "deferred");
+    assert_eq!(order.reason.as_deref(), Some("claim"));
+    assert!(order.detail.unwrap().contains("ran out") && calls(&machine, "start") == 0);
+    until("more claims than tries", || mesh.desk().claims.len() >= 4);
+    assert_eq!(calls(&machine, "start"), 0);
+    let up = || {
+        std::fs::read_to_string("/proc/uptime").unwrap().split('.').next().unwrap().parse::<u64>().unwrap()
+    };
+    let before = up();
+    mesh.desk().valid_ms = 50_000;
+    assert!(process.ended().success());
+    let order = std::fs::read_to_string(machine.state("order")).unwrap();
+    let until = order.lines().find_map(|line| line.strip_prefix("claim_until=")).unwrap();
+    let until: u64 = until.parse().unwrap();
+    assert!(before + 49 <= until && until <= up() + 50, "{before} {until}");
+}
+
+#[test]
+fn a_result_of_before_is_not_taken_for_that_of_the_install_that_runs() {
+    let (mesh, machine, retain) = armed("old-result");
+    let old =
+        "format=1\nversion=9.0.0\nattempt=3\nstatus=failed\nclass=machine\nreason=database\ndetail=old\n";
+    std::fs::write(machine.state("result"), old).unwrap();
+    let package = store(&mesh, "9.0.0", &machine.build_package("9.0.0", "nox-mesh-host 9.0.0"));
+    mesh.declare(1, &ordering(&retain, &package, 3));
+    let mut process = machine.run();
+    until("the start", || calls(&machine, "start") == 1);
+    // From here on the install goes on for a while.
+    machine.put("usr/lib/nox-mesh-host/running", "");
+    std::thread::sleep(Duration::from_secs(3));
+    let desk = mesh.desk();
+    assert!(desk.heartbeats.iter().filter_map(|h| h.order.as_ref()).all(|order| order.state != "failed"));
+    assert!(!machine.state("result").exists() && process.is_up());
+}
+
+#[test]
 fn a_host_that_starts_during_an_install_waits_for_it() {
     let (mesh, machine, retain) = armed("waits");
     machine.put("usr/lib/nox-mesh-host/running", "");

@@ -32,6 +32,8 @@ pub struct Desk {
     pub packages: BTreeMap<String, Vec<u8>>,
     pub claims: Vec<String>,
     pub grants: bool,
+    /// How long a claim is valid.
+    pub valid_ms: u64,
     /// Answer everything with this status.
     pub broken: Option<&'static str>,
     /// Store rollback records.
@@ -55,7 +57,8 @@ impl Mesh {
     pub fn start() -> Self {
         let authority = Authority::new();
         let key = Arc::new(SigningKey::from_pkcs8(&SigningKey::generate().unwrap()).unwrap());
-        let desk = Arc::new(Mutex::new(Desk { grants: true, stores: true, ..Desk::default() }));
+        let desk =
+            Arc::new(Mutex::new(Desk { grants: true, valid_ms: 60_000, stores: true, ..Desk::default() }));
         let (inner, pem, public) = (desk.clone(), authority.pem.clone(), key.public());
         let (url, _) = serve(&authority, move |request, wire| answer(request, wire, &inner, &pem, &public));
         Mesh { url, authority, key, desk }
@@ -127,7 +130,8 @@ fn answer(request: &Request, wire: &mut Wire, desk: &Mutex<Desk>, ca: &str, key:
         "/v1/orders/claim" => {
             let mut desk = desk.lock().unwrap();
             desk.claims.push(request.body.clone());
-            let answer = ClaimAnswer { format: 1, granted: desk.grants, reason: None, valid_ms: 60_000 };
+            let (granted, valid_ms) = (desk.grants, desk.valid_ms);
+            let answer = ClaimAnswer { format: 1, granted, reason: None, valid_ms };
             drop(desk);
             ok(wire, miniserde::json::to_string(&answer))
         }

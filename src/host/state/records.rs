@@ -24,6 +24,8 @@ pub struct Order {
     pub sha256: Digest,
     /// The boot in which the mesh granted it.
     pub boot_id: BootId,
+    /// The end of the claim: seconds of that boot's clock, as `/proc/uptime` counts them.
+    pub claim_until: u64,
 }
 
 /// `result`: how an install ended.
@@ -48,7 +50,8 @@ impl State {
             .push("attempt", order.attempt)
             .push("package", &order.package)
             .push("sha256", order.sha256)
-            .push("boot_id", &order.boot_id);
+            .push("boot_id", &order.boot_id)
+            .push("claim_until", order.claim_until);
         self.store_pairs("order", &pairs)
     }
 

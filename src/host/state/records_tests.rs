@@ -57,6 +57,7 @@ fn the_order_is_what_the_install_script_reads() {
             package: "nox-mesh-host_1.5.0_amd64.deb".into(),
             sha256: "00".repeat(32).parse().unwrap(),
             boot_id: "b-1".parse().unwrap(),
+            claim_until: 3600,
         })
         .unwrap();
     let text = String::from_utf8(state.bytes("order", 1000).unwrap()).unwrap();
@@ -65,7 +66,7 @@ fn the_order_is_what_the_install_script_reads() {
         text,
         format!(
             "format=1\nversion=1.5.0\nrollout=r-1\nattempt=3\npackage=nox-mesh-host_1.5.0_amd64.deb\n\
-             sha256={zeros}\nboot_id=b-1\n"
+             sha256={zeros}\nboot_id=b-1\nclaim_until=3600\n"
         )
     );
 }
