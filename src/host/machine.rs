@@ -95,6 +95,12 @@ pub fn installed(root: &Root) -> Installed {
     }
 }
 
+/// What is wrong when another version is installed than runs, for the report.
+pub fn package_trouble(installed: &Installed, running: &Version) -> Option<String> {
+    let version = installed.version.as_ref().filter(|version| *version != running)?;
+    Some(format!("{version} is installed, {running} runs: the next start takes the installed one"))
+}
+
 /// Debian's name of the architecture that this program was built for.
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {

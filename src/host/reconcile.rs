@@ -192,7 +192,6 @@ impl Node {
 
     fn reconcile(&mut self) {
         self.read_records();
-        self.installed = machine::installed(self.state.root());
         let is_confirmed = self.state.known_good().as_ref() == Some(&self.running);
         self.declared.begin(&self.state, &self.identity, &self.running, is_confirmed);
         fault::in_reconcile();
@@ -265,6 +264,7 @@ impl Node {
     }
 
     fn advance(&mut self) -> Next {
+        self.installed = machine::installed(self.state.root());
         let shared = &self.shared;
         let tools = Tools {
             state: &self.state,
@@ -306,6 +306,11 @@ impl Node {
             self.mistakes.iter().map(|mistake| Failure { name: "settings".into(), error: mistake.clone() });
         let version = machine::version_trouble(&self.running)
             .map(|error| Failure { name: "version".into(), error: error.into() });
+        // While an install runs the two differ for a moment, and rightly.
+        let package = machine::package_trouble(&self.installed, &self.running)
+            .filter(|_| !self.upgrade.install_runs())
+            .map(|error| Failure { name: "package:nox-mesh-host".into(), error });
+        let version = version.into_iter().chain(package);
         let own = self.state_trouble.clone().into_iter().chain(version).chain(damaged).chain(mistakes);
         own.chain(self.failures.iter().cloned()).collect()
     }

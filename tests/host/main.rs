@@ -8,4 +8,5 @@ mod world;
 
 mod history;
 mod life;
+mod package;
 mod upgrades;

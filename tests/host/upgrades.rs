@@ -4,7 +4,7 @@ use crate::world::{Machine, Mesh, Process, RUNNING, store, until};
 use std::time::Duration;
 
 /// A joined machine whose running version is confirmed and armed, and the resource for `target`.
-fn armed(name: &str) -> (Mesh, Machine, String) {
+pub fn armed(name: &str) -> (Mesh, Machine, String) {
     let (mesh, machine) = (Mesh::start(), Machine::new(name));
     machine.join(&mesh);
     let own = machine.build_package(RUNNING, "");
@@ -12,19 +12,19 @@ fn armed(name: &str) -> (Mesh, Machine, String) {
     (mesh, machine, retain)
 }
 
-fn ordering(retain: &str, package: &str, attempt: u64) -> String {
+pub fn ordering(retain: &str, package: &str, attempt: u64) -> String {
     format!(
         r#"{{"kind":"host","name":"host","retain":{retain},
             "target":{{"rollout":"r-1","attempt":{attempt},"package":{package}}}}}"#
     )
 }
 
-fn calls(machine: &Machine, verb: &str) -> usize {
+pub fn calls(machine: &Machine, verb: &str) -> usize {
     let calls = machine.read("usr/lib/nox-mesh-host/calls").unwrap_or_default();
     calls.lines().filter(|line| *line == verb).count()
 }
 
-fn state_of(mesh: &Mesh, state: &str) -> nox_mesh::wire::heartbeat::OrderState {
+pub fn state_of(mesh: &Mesh, state: &str) -> nox_mesh::wire::heartbeat::OrderState {
     let heartbeat = mesh.hears(state, |h| h.order.as_ref().is_some_and(|order| order.state == state));
     heartbeat.order.unwrap()
 }
