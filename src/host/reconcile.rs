@@ -176,13 +176,15 @@ impl Node {
         while let Some(signal) = self.waiter.take_signal() {
             match signal {
                 Signal::Stop => self.signal = Some(Signal::Stop),
-                Signal::Again => {
-                    self.read_settings();
-                    self.reconcile_at = Duration::ZERO;
-                }
+                Signal::Again => self.reconcile_again(),
             }
         }
         self.signal == Some(Signal::Stop)
+    }
+
+    fn reconcile_again(&mut self) {
+        self.read_settings();
+        self.reconcile_at = Duration::ZERO;
     }
 
     fn read_settings(&mut self) {
@@ -201,11 +203,14 @@ impl Node {
             return;
         };
         let (waiter, notifier, signal) = (&self.waiter, &self.notifier, &mut self.signal);
+        let mut again = false;
         let mut go_on = || {
             notifier.progress();
             match waiter.take_signal() {
                 Some(Signal::Stop) => *signal = Some(Signal::Stop),
-                Some(Signal::Again) | None => {}
+                // Heeded when this one is over: its settings are not to change halfway.
+                Some(Signal::Again) => again = true,
+                None => {}
             }
             *signal != Some(Signal::Stop)
         };
@@ -227,6 +232,9 @@ impl Node {
             retries => backoff::after(retries, RETRY, self.settings.reconcile.max(RETRY), random()),
         };
         self.reconcile_at = clock::monotonic() + wait;
+        if again {
+            self.reconcile_again();
+        }
     }
 
     /// Writes known-good, if this version has earned it. Never waits for the link (C33).
@@ -302,6 +310,10 @@ impl Node {
             name: format!("state:{name}"),
             error: format!("damaged, set aside: {why}"),
         });
+        let unreadable = self.state.unreadable().into_iter().map(|(name, why)| Failure {
+            name: format!("state:{name}"),
+            error: format!("cannot be read now: {why}"),
+        });
         let mistakes =
             self.mistakes.iter().map(|mistake| Failure { name: "settings".into(), error: mistake.clone() });
         let version = machine::version_trouble(&self.running)
@@ -311,7 +323,14 @@ impl Node {
             .filter(|_| !self.upgrade.install_runs())
             .map(|error| Failure { name: "package:nox-mesh-host".into(), error });
         let version = version.into_iter().chain(package);
-        let own = self.state_trouble.clone().into_iter().chain(version).chain(damaged).chain(mistakes);
+        let own = self
+            .state_trouble
+            .clone()
+            .into_iter()
+            .chain(version)
+            .chain(damaged)
+            .chain(unreadable)
+            .chain(mistakes);
         own.chain(self.failures.iter().cloned()).collect()
     }
 

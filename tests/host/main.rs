@@ -8,5 +8,6 @@ mod world;
 
 mod history;
 mod life;
+mod middle;
 mod package;
 mod upgrades;

@@ -283,12 +283,17 @@ impl Machine {
     }
 
     pub fn run(&self) -> Process {
+        self.run_watched("3000000")
+    }
+
+    /// With a watchdog that bites after so many microseconds.
+    pub fn run_watched(&self, watchdog_us: &str) -> Process {
         let log = std::fs::File::options().create(true).append(true).open(self.path("log")).unwrap();
         let child = self
             .command()
             .arg("run")
             .env("NOTIFY_SOCKET", self.path("notify"))
-            .env("WATCHDOG_USEC", "3000000")
+            .env("WATCHDOG_USEC", watchdog_us)
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()
