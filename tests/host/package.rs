@@ -3,6 +3,8 @@
 use crate::upgrades::{armed, calls, ordering, state_of};
 use crate::world::{RUNNING, store};
 use nox_mesh::wire::heartbeat::{Failure, Heartbeat};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::time::Duration;
 
 fn package_failure(heartbeat: &Heartbeat) -> Option<&Failure> {
@@ -50,4 +52,45 @@ fn a_failed_install_that_left_its_version_behind_is_reported() {
     assert_eq!(told.version, RUNNING);
     mesh.hears("the claim", |h| h.start == 2 && h.order.as_ref().is_some_and(|o| o.state == "deferred"));
     assert!(process.is_up(), "claimed anew, not ended");
+}
+
+/// A way to break a package's tree.
+type Breakage = fn(&Path);
+
+#[test]
+fn c62_a_candidate_that_could_not_be_left_again_is_never_installed() {
+    let (mesh, machine, retain) = armed("no-way-back");
+    let rows: [(&str, Breakage); 5] = [
+        ("its rollback is empty", |tree| {
+            std::fs::write(tree.join("usr/lib/nox-mesh-host/rollback"), "").unwrap()
+        }),
+        ("its start-guard is not executable", |tree| {
+            let path = tree.join("usr/lib/nox-mesh-host/start-guard");
+            std::fs::set_permissions(path, PermissionsExt::from_mode(0o644)).unwrap();
+        }),
+        ("its install is no shell script", |tree| {
+            std::fs::write(tree.join("usr/lib/nox-mesh-host/install"), "#!/bin/sh\nif true; then\n").unwrap();
+        }),
+        ("its install is missing", |tree| {
+            std::fs::remove_file(tree.join("usr/lib/nox-mesh-host/install")).unwrap();
+        }),
+        ("its units lack OnFailure=nox-mesh-host-rollback.service", |tree| {
+            let unit = tree.join("usr/lib/systemd/system/nox-mesh-host.service");
+            let text = std::fs::read_to_string(&unit).unwrap();
+            std::fs::write(unit, text.replace("OnFailure=", "OnSuccess=")).unwrap();
+        }),
+    ];
+    let _process = machine.run();
+    for (number, (said, breakage)) in (1u64..).zip(rows) {
+        let version = format!("9.0.{number}");
+        let bytes = machine.build_changed(&version, &format!("nox-mesh-host {version}"), breakage);
+        mesh.declare(number, &ordering(&retain, &store(&mesh, &version, &bytes), number));
+        let failed = |order: &nox_mesh::wire::heartbeat::OrderState| {
+            order.state == "failed" && order.version == version
+        };
+        let order = mesh.hears(said, |h| h.order.as_ref().is_some_and(failed)).order.unwrap();
+        assert_eq!((order.class.as_deref(), order.reason.as_deref()), (Some("release"), Some("package")));
+        assert!(order.detail.as_ref().unwrap().starts_with(said), "{said}: {order:?}");
+    }
+    assert!(mesh.desk().claims.is_empty() && calls(&machine, "start") == 0);
 }

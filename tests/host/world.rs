@@ -308,11 +308,17 @@ impl Machine {
 
     /// A real package with a program that says `says`.
     pub fn build_package(&self, version: &str, says: &str) -> Vec<u8> {
+        self.build_changed(version, says, |_| {})
+    }
+
+    /// The same, with something changed in its tree before it is packed.
+    pub fn build_changed(&self, version: &str, says: &str, change: impl Fn(&Path)) -> Vec<u8> {
         let tree = self.path("tree");
         let _ = std::fs::remove_dir_all(&tree);
-        for folder in ["DEBIAN", "usr/bin", "usr/lib/nox-mesh-host"] {
+        for folder in ["DEBIAN", "usr/bin", "usr/lib/nox-mesh-host", "usr/lib/systemd/system"] {
             std::fs::create_dir_all(tree.join(folder)).unwrap();
         }
+        put_parts(&tree);
         let control = format!(
             "Package: nox-mesh-host\nVersion: {version}\nArchitecture: amd64\n\
              Maintainer: t <t@example.org>\nDescription: t\n"
@@ -324,9 +330,23 @@ impl Machine {
         std::fs::write(self.path("p.c"), source).unwrap();
         let binary = tree.join("usr/bin/nox-mesh-host");
         run("cc", &[&self.path("p.c"), Path::new("-o"), &binary]);
+        change(&tree);
         let package = self.path("p.deb");
         run("dpkg-deb", &[Path::new("--root-owner-group"), Path::new("--build"), &tree, &package]);
         std::fs::read(package).unwrap()
+    }
+}
+
+/// The scripts and units of a package, which the preflight looks at.
+fn put_parts(tree: &Path) {
+    for script in ["rollback", "start-guard", "install"] {
+        let path = tree.join("usr/lib/nox-mesh-host").join(script);
+        std::fs::write(&path, "#!/bin/sh\nexit 0\n").unwrap();
+        std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/systemd");
+    for unit in ["nox-mesh-host.service", "nox-mesh-host-rollback.service"] {
+        std::fs::copy(units.join(unit), tree.join("usr/lib/systemd/system").join(unit)).unwrap();
     }
 }
 

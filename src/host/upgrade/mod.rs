@@ -4,6 +4,7 @@
 //! Whatever fails leaves the running version untouched (C51). The host never runs the package manager
 //! itself: the install script does, in a unit of its own (C48).
 
+pub mod contents;
 pub mod fetch;
 pub mod install;
 pub mod preflight;
