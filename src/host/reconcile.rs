@@ -257,9 +257,7 @@ impl Node {
         if let Some(settled) = self.history.settle(&self.state) {
             self.remember("rollbacks.settled", settled);
         }
-        if is_new {
-            fault::after_confirm();
-        }
+        fault::after_confirm();
     }
 
     /// Reads the rollback script's records; what was rolled back is refused from now on (E11).
