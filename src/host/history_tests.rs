@@ -9,8 +9,8 @@ fn v(text: &str) -> Version {
 
 fn record(state: &State, id: u64, from: &str, to: &str, attempt: u64, begun: u64) {
     let text = format!(
-        "format=1\nid={id}\nfrom={from}\nto={to}\nattempt={attempt}\nrollout=r-1\nboot_id=b-1\nbegun={begun}\n\
-         tries=1\nstate=rolled-back\nreason=none\nresult=watchdog\n"
+        "format=1\nid={id}\nfrom={from}\nto={to}\nattempt={attempt}\nrollout=r-1\nboot_id=b-1\n\
+         begun={begun}\ntries=1\nstate=rolled-back\nreason=none\nresult=watchdog\n"
     );
     write(state, &format!("rollbacks/{id}"), text.as_bytes());
 }

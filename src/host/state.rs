@@ -2,8 +2,8 @@
 //!
 //! Every path derives from one root, which is `/` in production. A file whose content is damaged is set
 //! aside as `<name>.damaged`, reported, and counts as missing: it is never a crash (rule 13). One that
-//! the system does not let us read now stays where it is: the next read may succeed. What each file holds stands in `records`, `identity` and `owned`; each file has
-//! one writer.
+//! the system does not let us read now stays where it is: the next read may succeed. What each file
+//! holds stands in `records`, `rollbacks`, `identity` and `owned`; each file has one writer.
 
 mod identity;
 mod owned;
