@@ -5,6 +5,7 @@
 //! way: envelope, signature over the exact bytes, own node, newer generation. What is refused changes
 //! nothing but the report.
 
+use super::life::confirm::Standing;
 use super::life::quarantine::{Verdict, judge};
 use super::state::{Identity, State};
 use crate::model::{Generation, Version};
@@ -124,6 +125,17 @@ impl Declared {
         self.set_aside = Some(self.accepted);
         self.in_force = read_back(state, GOOD, identity).filter(|good| good.generation != self.accepted);
         self.refuse(why);
+    }
+
+    /// How things stand for a confirmation of the running version.
+    pub fn standing(&self, running: &Version, install_runs: bool) -> Standing {
+        Standing {
+            holds_declaration: self.in_force.is_some(),
+            full_reconcile: self.is_through,
+            set_aside: self.set_aside.is_some(),
+            install_runs,
+            proper_version: *running != Version::zero(),
+        }
     }
 
     /// After a full reconcile: the mark is cleared, and what was got through is the last good one.

@@ -1,6 +1,7 @@
 //! Bad declarations change nothing; poisoned ones are set aside.
 
 use super::*;
+use crate::host::life::confirm::may_confirm;
 use crate::host::state::tests::{scratch, write};
 use crate::sys::crypt::SigningKey;
 
@@ -111,4 +112,25 @@ fn damaged_files_fall_back_and_are_reported() {
     write(&state, "declaration.good", b"{}");
     write(&state, "declaration", b"{}");
     assert_eq!(Declared::load(&state, &identity).accepted, 0);
+}
+
+#[test]
+fn only_what_was_got_through_by_a_proper_version_can_be_confirmed() {
+    let one: Version = "1.0.0".parse().unwrap();
+    let text = r#"{"format":1,"node":"n-1","generation":1,"resources":[]}"#;
+    let good = || Declared {
+        in_force: declaration::read(text).ok(),
+        accepted: 1,
+        is_through: true,
+        ..Declared::default()
+    };
+    let confirms = |declared: &Declared, version: &Version, install_runs: bool| {
+        may_confirm(declared.standing(version, install_runs))
+    };
+    assert!(confirms(&good(), &one, false));
+    assert!(!confirms(&good(), &one, true));
+    assert!(!confirms(&good(), &Version::zero(), false), "not a proper version");
+    assert!(!confirms(&Declared { in_force: None, ..good() }, &one, false), "nothing is declared");
+    assert!(!confirms(&Declared { is_through: false, ..good() }, &one, false), "not got through yet");
+    assert!(!confirms(&Declared { set_aside: Some(2), ..good() }, &one, false), "set aside");
 }

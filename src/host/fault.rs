@@ -58,7 +58,7 @@ pub fn sends_heartbeats() -> bool {
     !is("no-heartbeat")
 }
 
-/// After the version was confirmed.
+/// After the version was confirmed, or found to be: at every start of it that gets this far.
 pub fn after_confirm() {
     if is("crash-after-confirm") {
         broken("crash-after-confirm");

@@ -8,12 +8,12 @@
 
 use super::life::backoff;
 use super::link::{Link, Trouble};
-use super::state::{Identity, Root, State};
+use super::state::{Identity, RecordKey, RollbackRecord, Root, State};
 use super::{fault, machine};
 use crate::model::{Facts, Generation};
 use crate::sys::wait::{Bell, Waiter, Woken};
 use crate::sys::{clock, crypt};
-use crate::wire::heartbeat::{Heartbeat, HeartbeatAnswer, OrderState, Rollback};
+use crate::wire::heartbeat::{Heartbeat, HeartbeatAnswer, OrderState};
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -39,7 +39,7 @@ pub struct Statement {
     /// Everything but sequence, up time, facts and rollbacks.
     pub heartbeat: Heartbeat,
     /// The rollback records at hand, oldest first.
-    pub rollbacks: Vec<Rollback>,
+    pub rollbacks: Vec<RollbackRecord>,
 }
 
 /// What both threads share.
@@ -124,11 +124,17 @@ impl Shared {
 pub fn start(shared: &Arc<Shared>, identity: &Identity, root: &Root) -> io::Result<()> {
     let waiter = shared.waiter.clone();
     let state = State::new(root.clone());
+    let acknowledged = state.acknowledged();
+    if !acknowledged.is_empty()
+        && let Err(error) = state.store_acknowledged(&acknowledged)
+    {
+        log::error!("rollbacks.acked cannot be written: {error}");
+    }
     let mut thread = Thread {
         link: Link::joined(identity, waiter.clone())?,
         waiter,
         shared: shared.clone(),
-        acknowledged: state.acknowledged(),
+        acknowledged,
         state,
         interval: identity.heartbeat.clamp(INTERVAL.0, INTERVAL.1),
         began: clock::monotonic(),
@@ -148,7 +154,7 @@ struct Thread {
     waiter: Arc<Waiter>,
     shared: Arc<Shared>,
     state: State,
-    acknowledged: BTreeSet<u64>,
+    acknowledged: BTreeSet<RecordKey>,
     interval: Duration,
     began: Duration,
     sequence: u64,
@@ -176,7 +182,7 @@ impl Thread {
         if !fault::sends_heartbeats() {
             return (self.interval, false);
         }
-        let (heartbeat, facts) = self.compose();
+        let (heartbeat, facts, sent) = self.compose();
         let was_heard = self.shared.is_heard();
         let random = random();
         match self.link.heartbeat(&heartbeat) {
@@ -187,7 +193,7 @@ impl Thread {
                 self.failures = 0;
                 self.facts_told = Some(facts);
                 self.shared.heard.store(true, Ordering::Release);
-                let more = self.take(&answer);
+                let more = self.take(&answer, sent);
                 match answer.retry_after_ms.map(Duration::from_millis) {
                     Some(calm) => (calm.min(RETRY_AFTER_MAX) + backoff::jittered(CALM, random), false),
                     None if more => (CALM, true),
@@ -210,7 +216,7 @@ impl Thread {
         }
     }
 
-    fn compose(&mut self) -> (Heartbeat, Facts) {
+    fn compose(&mut self) -> (Heartbeat, Facts, Vec<RecordKey>) {
         let statement = self.shared.statement.lock().unwrap_or_else(PoisonError::into_inner).clone();
         self.sequence += 1;
         let facts = machine::facts(self.state.root(), &machine::installed(self.state.root()));
@@ -218,16 +224,15 @@ impl Thread {
         heartbeat.sequence = self.sequence;
         heartbeat.up_ms = millis(clock::monotonic().saturating_sub(self.began));
         heartbeat.facts = (self.facts_told.as_ref() != Some(&facts)).then(|| facts.clone());
-        heartbeat.rollbacks = statement
-            .rollbacks
-            .into_iter()
-            .filter(|record| !self.acknowledged.contains(&record.id))
-            .collect();
-        (heartbeat.bounded(), facts)
+        let mut told = statement.rollbacks;
+        told.retain(|record| !self.acknowledged.contains(&record.key));
+        let sent = told.iter().map(|record| record.key.clone()).collect();
+        heartbeat.rollbacks = told.into_iter().map(|record| record.report).collect();
+        (heartbeat.bounded(), facts, sent)
     }
 
     /// Takes the answer in; true if there is more to be said at once.
-    fn take(&mut self, answer: &HeartbeatAnswer) -> bool {
+    fn take(&mut self, answer: &HeartbeatAnswer, sent: Vec<RecordKey>) -> bool {
         if let Some(interval) = answer.heartbeat_ms.map(Duration::from_millis) {
             self.interval = interval.clamp(INTERVAL.0, INTERVAL.1);
         }
@@ -238,14 +243,15 @@ impl Thread {
             self.shared.loop_bell.ring();
         }
         let before = self.acknowledged.len();
-        self.acknowledged.extend(answer.stored_rollbacks.iter().take(64));
+        // The mesh answers with numbers: they mean the records that were sent, not later ones.
+        self.acknowledged.extend(sent.into_iter().filter(|key| answer.stored_rollbacks.contains(&key.id)));
         if self.acknowledged.len() == before {
             return false;
         }
         if let Err(error) = self.state.store_acknowledged(&self.acknowledged) {
             log::error!("rollbacks.acked cannot be written: {error}");
         }
-        statement.rollbacks.iter().any(|record| !self.acknowledged.contains(&record.id))
+        statement.rollbacks.iter().any(|record| !self.acknowledged.contains(&record.key))
     }
 
     fn rest(&self, (wait, change_shortens): (Duration, bool)) {

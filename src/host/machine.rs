@@ -18,9 +18,55 @@ pub const VERSION: &str = match option_env!("NOX_MESH_HOST_VERSION") {
 
 /// The running version.
 pub fn running() -> Version {
-    // The build checks the grammar (a test in this file); a build that slipped through is version
-    // 0.0.0, which nothing declares, instead of a crash.
+    // The build checks the grammar (below); should one slip through, it is version 0.0.0, which nothing
+    // declares and nothing confirms, instead of a crash.
     VERSION.parse().unwrap_or_else(|_| Version::zero())
+}
+
+/// What is wrong with the running version, for the report; such a one is never confirmed.
+pub fn version_trouble(running: &Version) -> Option<&'static str> {
+    (*running == Version::zero()).then_some("this build has no proper version: it is never confirmed")
+}
+
+const _: () = assert!(is_a_version(VERSION.as_bytes()), "NOX_MESH_HOST_VERSION is not a version");
+
+/// The grammar of [`Version`] for the compiler, which cannot call its parser. `0.0.0` is none here: it
+/// stands for a version that is not known.
+const fn is_a_version(text: &[u8]) -> bool {
+    let (mut at, mut number, mut any) = (0, 0, false);
+    while number < 3 {
+        let from = at;
+        while at < text.len() && text[at].is_ascii_digit() {
+            any |= text[at] != b'0';
+            at += 1;
+        }
+        let digits = at - from;
+        if digits == 0 || digits > 9 || (digits > 1 && text[from] == b'0') {
+            return false;
+        }
+        number += 1;
+        if number < 3 {
+            if at == text.len() || text[at] != b'.' {
+                return false;
+            }
+            at += 1;
+        }
+    }
+    if at == text.len() {
+        return any;
+    }
+    let suffix = text.len() - at - 1;
+    if !matches!(text[at], b'~' | b'+') || suffix == 0 || suffix > 32 {
+        return false;
+    }
+    at += 1;
+    while at < text.len() {
+        if !text[at].is_ascii_alphanumeric() && text[at] != b'.' {
+            return false;
+        }
+        at += 1;
+    }
+    true
 }
 
 /// What `package` says about the installed package.
@@ -47,6 +93,12 @@ pub fn installed(root: &Root) -> Installed {
         format: word("package_format", "bare"),
         architecture: word("architecture", architecture()),
     }
+}
+
+/// What is wrong when another version is installed than runs, for the report.
+pub fn package_trouble(installed: &Installed, running: &Version) -> Option<String> {
+    let version = installed.version.as_ref().filter(|version| *version != running)?;
+    Some(format!("{version} is installed, {running} runs: the next start takes the installed one"))
 }
 
 /// Debian's name of the architecture that this program was built for.
@@ -111,6 +163,27 @@ mod tests {
     #[test]
     fn the_compiled_in_version_is_a_version() {
         assert_eq!(running().to_string(), VERSION);
+    }
+
+    #[test]
+    fn what_the_compiler_takes_for_a_version_is_one() {
+        let long = format!("1.2.3~{}", "a".repeat(32));
+        for good in ["1.2.3", "0.1.0", "0.0.0~rc1", "999999999.0.1", "1.5.0~rc1", "1.5.0+fix.2", &long] {
+            assert!(is_a_version(good.as_bytes()) && good.parse::<Version>().is_ok(), "{good}");
+        }
+        let long = format!("{long}a");
+        let bad =
+            ["", "1", "1.2", "1.2.", "1.2.3.4", "1.01.0", "01.1.0", "1.2.1234567890", "v1.2.3", "1.2.3-1"];
+        for bad in bad.iter().copied().chain(["1.2.3~", "1.2.3+a_b", "1.2.3 ", "1..3", "1.2.3\n", &long]) {
+            assert!(!is_a_version(bad.as_bytes()) && bad.parse::<Version>().is_err(), "{bad}");
+        }
+        assert!(!is_a_version(b"0.0.0"), "0.0.0 is never confirmed");
+    }
+
+    #[test]
+    fn a_build_without_a_proper_version_says_so() {
+        assert!(version_trouble(&Version::zero()).is_some());
+        assert_eq!(version_trouble(&running()), None);
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub mod cli;
 pub mod declared;
 pub mod fault;
 pub mod heartbeat;
+pub mod history;
 pub mod join;
 pub mod life;
 pub mod link;
@@ -136,9 +137,17 @@ fn joined(state: &State, waiter: &Waiter, notifier: &Notifier) -> Option<Identit
         }
         if !told {
             told = true;
-            log::warn!("this machine has not joined a mesh; `nox-mesh token create` prints the command");
             notifier.ready();
-            notifier.status("not joined; run the join command that `nox-mesh token create` prints");
+            match state.unreadable().first() {
+                // Not a reason to join anew: the disk may give it back.
+                Some((name, why)) => notifier.status(&format!("{name} cannot be read now: {why}")),
+                None => {
+                    log::warn!(
+                        "this machine has not joined a mesh; `nox-mesh token create` prints the command"
+                    );
+                    notifier.status("not joined; run the join command that `nox-mesh token create` prints");
+                }
+            }
         }
         if stops_within(waiter, LOOK_EVERY) {
             notifier.stopping();

@@ -11,13 +11,13 @@
 
 use super::declared::Declared;
 use super::heartbeat::{Shared, random};
+use super::history::History;
 use super::life::backoff;
-use super::life::confirm::{Standing, may_confirm};
-use super::life::refuse::{Failed, Refused};
+use super::life::confirm::may_confirm;
 use super::link::{Link, Trouble};
 use super::machine::{self, Installed};
 use super::settings::{self, Settings};
-use super::state::{Identity, Owned, RollbackRecord, State};
+use super::state::{Identity, Owned, State};
 use super::statement::{self, Facts};
 use super::upgrade::{Next, Tools, Upgrade, host_of};
 use super::{fault, heartbeat, resource};
@@ -62,9 +62,7 @@ pub struct Node {
     start: StartId,
     declared: Declared,
     owned: Owned,
-    refused: Refused,
-    records_through: u64,
-    records: Vec<RollbackRecord>,
+    history: History,
     upgrade: Upgrade,
     failures: Vec<Failure>,
     state_trouble: Option<Failure>,
@@ -89,7 +87,6 @@ impl Node {
         let lost_count = u64::try_from(clock::boot_time().as_millis()).unwrap_or(u64::MAX);
         let (start, stored) = state.next_start_id(lost_count);
         let declared = Declared::load(&state, &identity);
-        let (refused, through) = state.refused();
         let root = state.root().clone();
         let (running, installed) = (machine::running(), machine::installed(&root));
         let mut node = Node {
@@ -98,7 +95,7 @@ impl Node {
             upgrade: Upgrade::load(&state, &running, &installed),
             running,
             installed,
-            records_through: through.max(state.settled()),
+            history: History::load(&state),
             owned: state.owned(),
             state,
             waiter,
@@ -109,8 +106,6 @@ impl Node {
             boot,
             start,
             declared,
-            refused,
-            records: Vec::new(),
             failures: Vec::new(),
             state_trouble: None,
             retries: 0,
@@ -181,13 +176,15 @@ impl Node {
         while let Some(signal) = self.waiter.take_signal() {
             match signal {
                 Signal::Stop => self.signal = Some(Signal::Stop),
-                Signal::Again => {
-                    self.read_settings();
-                    self.reconcile_at = Duration::ZERO;
-                }
+                Signal::Again => self.reconcile_again(),
             }
         }
         self.signal == Some(Signal::Stop)
+    }
+
+    fn reconcile_again(&mut self) {
+        self.read_settings();
+        self.reconcile_at = Duration::ZERO;
     }
 
     fn read_settings(&mut self) {
@@ -197,7 +194,6 @@ impl Node {
 
     fn reconcile(&mut self) {
         self.read_records();
-        self.installed = machine::installed(self.state.root());
         let is_confirmed = self.state.known_good().as_ref() == Some(&self.running);
         self.declared.begin(&self.state, &self.identity, &self.running, is_confirmed);
         fault::in_reconcile();
@@ -207,11 +203,14 @@ impl Node {
             return;
         };
         let (waiter, notifier, signal) = (&self.waiter, &self.notifier, &mut self.signal);
+        let mut again = false;
         let mut go_on = || {
             notifier.progress();
             match waiter.take_signal() {
                 Some(Signal::Stop) => *signal = Some(Signal::Stop),
-                Some(Signal::Again) | None => {}
+                // Heeded when this one is over: its settings are not to change halfway.
+                Some(Signal::Again) => again = true,
+                None => {}
             }
             *signal != Some(Signal::Stop)
         };
@@ -233,17 +232,14 @@ impl Node {
             retries => backoff::after(retries, RETRY, self.settings.reconcile.max(RETRY), random()),
         };
         self.reconcile_at = clock::monotonic() + wait;
+        if again {
+            self.reconcile_again();
+        }
     }
 
     /// Writes known-good, if this version has earned it. Never waits for the link (C33).
     fn confirm(&mut self) {
-        let standing = Standing {
-            holds_declaration: self.declared.in_force.is_some(),
-            full_reconcile: self.declared.is_through,
-            set_aside: self.declared.set_aside.is_some(),
-            install_runs: self.upgrade.install_runs(),
-        };
-        if !may_confirm(standing) {
+        if !may_confirm(self.declared.standing(&self.running, self.upgrade.install_runs())) {
             return;
         }
         let is_new = self.state.known_good().as_ref() != Some(&self.running);
@@ -254,47 +250,27 @@ impl Node {
         if is_new {
             log::info!("{} is confirmed: it got through a full reconcile", self.running);
         }
-        if self.refused.forgive(&self.running) {
-            let stored = self.state.store_refused(&self.refused, self.records_through);
+        if let Some(stored) = self.history.forgive(&self.state, &self.running) {
             self.remember("refused", stored);
         }
         self.upgrade.reached(&self.state, &self.running, self.declared.in_force.as_ref());
-        let newest = self.records.iter().map(|record| record.id).max().unwrap_or_default();
-        if newest > self.state.settled() {
-            let settled = self.state.store_settled(newest);
+        if let Some(settled) = self.history.settle(&self.state) {
             self.remember("rollbacks.settled", settled);
         }
-        if is_new {
-            fault::after_confirm();
-        }
+        fault::after_confirm();
     }
 
     /// Reads the rollback script's records; what was rolled back is refused from now on (E11).
     fn read_records(&mut self) {
-        self.records = self.state.rollbacks();
-        let acknowledged = self.state.acknowledged();
-        for record in self.records.iter_mut().filter(|record| acknowledged.contains(&record.id)) {
-            // The mesh has it: no need to hold its log.
-            record.report.log = Vec::new();
-        }
         let asked = self.declared.in_force.as_ref().and_then(host_of).and_then(|host| host.target.as_ref());
         let asked = asked.map(|target| (&target.package.version, target.attempt));
-        let before = self.records_through;
-        for record in self.records.iter().filter(|record| record.id > before) {
-            self.records_through = self.records_through.max(record.id);
-            if let Some(version) = record.from.clone() {
-                log::warn!("{version} was rolled back here ({}): refused", record.report.reason);
-                let (attempt, reason) = (record.report.attempt, record.report.reason.clone());
-                self.refused.add(Failed { version, attempt, reason }, asked);
-            }
-        }
-        if self.records_through > before {
-            let stored = self.state.store_refused(&self.refused, self.records_through);
+        if let Some(stored) = self.history.read(&self.state, asked) {
             self.remember("refused", stored);
         }
     }
 
     fn advance(&mut self) -> Next {
+        self.installed = machine::installed(self.state.root());
         let shared = &self.shared;
         let tools = Tools {
             state: &self.state,
@@ -305,7 +281,7 @@ impl Node {
             tell: &|order: &OrderState| shared.tell(order),
         };
         let document = self.declared.in_force.as_ref();
-        self.upgrade.advance(tools, document, &self.refused, self.declared.is_through)
+        self.upgrade.advance(tools, document, &self.history.refused, self.declared.is_through)
     }
 
     fn publish(&mut self) {
@@ -318,9 +294,9 @@ impl Node {
             known_good: known_good.as_ref(),
             declared: &self.declared,
             failures: self.all_failures(),
-            refused: &self.refused,
+            refused: &self.history.refused,
             upgrade: &self.upgrade,
-            records: &self.records,
+            records: &self.history.records,
         };
         self.shared.publish(statement::statement(&facts));
         self.notifier.status(&statement::status_line(&facts, self.link_trouble.as_deref()));
@@ -332,9 +308,27 @@ impl Node {
             name: format!("state:{name}"),
             error: format!("damaged, set aside: {why}"),
         });
+        let unreadable = self.state.unreadable().into_iter().map(|(name, why)| Failure {
+            name: format!("state:{name}"),
+            error: format!("cannot be read now: {why}"),
+        });
         let mistakes =
             self.mistakes.iter().map(|mistake| Failure { name: "settings".into(), error: mistake.clone() });
-        let own = self.state_trouble.clone().into_iter().chain(damaged).chain(mistakes);
+        let version = machine::version_trouble(&self.running)
+            .map(|error| Failure { name: "version".into(), error: error.into() });
+        // While an install runs the two differ for a moment, and rightly.
+        let package = machine::package_trouble(&self.installed, &self.running)
+            .filter(|_| !self.upgrade.install_runs())
+            .map(|error| Failure { name: "package:nox-mesh-host".into(), error });
+        let version = version.into_iter().chain(package);
+        let own = self
+            .state_trouble
+            .clone()
+            .into_iter()
+            .chain(version)
+            .chain(damaged)
+            .chain(unreadable)
+            .chain(mistakes);
         own.chain(self.failures.iter().cloned()).collect()
     }
 

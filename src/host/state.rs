@@ -1,22 +1,25 @@
 //! The state folder: where every file lies, and how a damaged one is met.
 //!
-//! Every path derives from one root, which is `/` in production. A file that cannot be read or parsed
-//! is set aside as `<name>.damaged`, reported, and counts as missing: an unreadable state file is never
-//! a crash (rule 13). What each file holds stands in `records`, `identity` and `owned`; each file has
-//! one writer.
+//! Every path derives from one root, which is `/` in production. A file whose content is damaged is set
+//! aside as `<name>.damaged`, reported, and counts as missing: it is never a crash (rule 13). One that
+//! the system does not let us read now stays where it is: the next read may succeed. What each file
+//! holds stands in `records`, `rollbacks`, `identity` and `owned`; each file has one writer.
 
 mod identity;
 mod owned;
 mod records;
+mod rollbacks;
 
 pub use identity::Identity;
 pub use owned::Owned;
-pub use records::{Order, Outcome, RollbackRecord};
+pub use records::{Order, Outcome};
+pub use rollbacks::{RecordKey, RollbackRecord, StoredRefused};
 
 use crate::model::keyvalue::{FILE_BYTES_MAX, Pairs};
 use crate::model::{StartId, Version};
 use crate::sys::durable;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -73,12 +76,13 @@ impl Root {
 pub struct State {
     root: Root,
     damaged: RefCell<Vec<(String, String)>>,
+    unreadable: RefCell<BTreeMap<String, String>>,
 }
 
 impl State {
     /// Below this root.
     pub fn new(root: Root) -> Self {
-        State { root, damaged: RefCell::default() }
+        State { root, damaged: RefCell::default(), unreadable: RefCell::default() }
     }
 
     /// The root.
@@ -91,14 +95,36 @@ impl State {
         self.damaged.borrow().clone()
     }
 
+    /// What could not be read when it was last tried: file and why.
+    pub fn unreadable(&self) -> Vec<(String, String)> {
+        self.unreadable.borrow().iter().map(|(name, why)| (name.clone(), why.clone())).collect()
+    }
+
     /// The bytes of a file; a file that cannot be read counts as missing and is reported.
     pub fn bytes(&self, name: &str, bytes_max: usize) -> Option<Vec<u8>> {
-        match durable::read(&self.root.state(name), bytes_max) {
+        let found = match durable::read(&self.root.state(name), bytes_max) {
             Ok(found) => found,
-            Err(error) => {
+            // Something else has taken its place, or it has grown beyond all measure: no read will help.
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::IsADirectory | io::ErrorKind::FileTooLarge) =>
+            {
                 self.set_aside(name, &error.to_string());
                 None
             }
+            Err(error) => {
+                self.note_unreadable(name, &error.to_string());
+                return None;
+            }
+        };
+        self.unreadable.borrow_mut().remove(name);
+        found
+    }
+
+    fn note_unreadable(&self, name: &str, why: &str) {
+        let mut unreadable = self.unreadable.borrow_mut();
+        if unreadable.len() < DAMAGED_MAX && !unreadable.contains_key(name) {
+            log::error!("{name} cannot be read now: {why}");
+            unreadable.insert(name.to_owned(), why.to_owned());
         }
     }
 
@@ -236,6 +262,23 @@ pub(crate) mod tests {
         write(&state, "start-id", b"\0\0");
         assert_eq!(state.next_start_id(9_000).0, 9_000);
         assert_eq!(state.next_start_id(0).0, 9_001);
+    }
+
+    #[test]
+    fn a_file_that_the_disk_refuses_for_now_stays_where_it_is() {
+        let state = scratch("refuses");
+        // Its first byte cannot be read: an I/O error, as of a disk that fails.
+        std::os::unix::fs::symlink("/proc/self/mem", state.root().state("known-good")).unwrap();
+        write(&state, "known-good.copy", b"1.4.0\n");
+        for _ in 0..2 {
+            assert_eq!(state.known_good(), "1.4.0".parse().ok());
+            assert!(state.exists("known-good") && !state.exists("known-good.damaged"));
+            assert_eq!((state.damaged().len(), state.unreadable().len()), (0, 1));
+        }
+        std::fs::remove_file(state.root().state("known-good")).unwrap();
+        write(&state, "known-good", b"1.5.0\n");
+        assert_eq!(state.known_good(), "1.5.0".parse().ok());
+        assert!(state.unreadable().is_empty(), "read again, it is no trouble any more");
     }
 
     #[test]

@@ -61,10 +61,7 @@ pub fn statement(facts: &Facts<'_>) -> Statement {
     };
     // A record that is still open may yet end well; it is told when it is over.
     let ended = facts.records.iter().filter(|record| record.ended);
-    Statement {
-        heartbeat: heartbeat.bounded(),
-        rollbacks: ended.map(|record| record.report.clone()).collect(),
-    }
+    Statement { heartbeat: heartbeat.bounded(), rollbacks: ended.cloned().collect() }
 }
 
 /// The generation that this process got through, else the last good one.

@@ -35,7 +35,8 @@ pub fn status(state: &State) -> Result<String, String> {
     if let Some(last) = state.attempted() {
         line("last order", &format!("{} (attempt {} of {})", last.version, last.attempt, last.rollout));
     }
-    for (version, entry) in state.refused().0.iter() {
+    let refused = state.refused().map(|stored| stored.refused).unwrap_or_default();
+    for (version, entry) in refused.iter() {
         line(
             "refused",
             &format!("{version} up to attempt {}: {}", entry.attempt, limits::cut(&entry.reason, 120)),
@@ -46,7 +47,7 @@ pub fn status(state: &State) -> Result<String, String> {
     }
     for record in state.rollbacks() {
         let report = record.report;
-        line("rollback", &format!("{}: {} -> {}, {}", record.id, report.from, report.to, report.outcome));
+        line("rollback", &format!("{}: {} -> {}, {}", report.id, report.from, report.to, report.outcome));
     }
     Ok(text)
 }

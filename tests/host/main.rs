@@ -6,5 +6,8 @@
 mod peer;
 mod world;
 
+mod history;
 mod life;
+mod middle;
+mod package;
 mod upgrades;

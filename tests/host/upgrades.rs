@@ -4,7 +4,7 @@ use crate::world::{Machine, Mesh, Process, RUNNING, store, until};
 use std::time::Duration;
 
 /// A joined machine whose running version is confirmed and armed, and the resource for `target`.
-fn armed(name: &str) -> (Mesh, Machine, String) {
+pub fn armed(name: &str) -> (Mesh, Machine, String) {
     let (mesh, machine) = (Mesh::start(), Machine::new(name));
     machine.join(&mesh);
     let own = machine.build_package(RUNNING, "");
@@ -12,19 +12,19 @@ fn armed(name: &str) -> (Mesh, Machine, String) {
     (mesh, machine, retain)
 }
 
-fn ordering(retain: &str, package: &str, attempt: u64) -> String {
+pub fn ordering(retain: &str, package: &str, attempt: u64) -> String {
     format!(
         r#"{{"kind":"host","name":"host","retain":{retain},
             "target":{{"rollout":"r-1","attempt":{attempt},"package":{package}}}}}"#
     )
 }
 
-fn calls(machine: &Machine, verb: &str) -> usize {
+pub fn calls(machine: &Machine, verb: &str) -> usize {
     let calls = machine.read("usr/lib/nox-mesh-host/calls").unwrap_or_default();
     calls.lines().filter(|line| *line == verb).count()
 }
 
-fn state_of(mesh: &Mesh, state: &str) -> nox_mesh::wire::heartbeat::OrderState {
+pub fn state_of(mesh: &Mesh, state: &str) -> nox_mesh::wire::heartbeat::OrderState {
     let heartbeat = mesh.hears(state, |h| h.order.as_ref().is_some_and(|order| order.state == state));
     heartbeat.order.unwrap()
 }
@@ -157,13 +157,30 @@ fn c63_a_machine_s_failure_is_reported_and_the_attempt_not_repeated() {
 
 #[test]
 fn c52_a_lock_is_deferred_and_tried_again() {
-    let (mesh, machine, retain) = armed("lock");
+    deferred_and_tried_again("lock", "apt runs");
+}
+
+#[test]
+fn c37_what_a_person_holds_is_deferred_and_goes_on_when_it_is_let_go() {
+    deferred_and_tried_again("held", "the package is on hold");
+}
+
+#[test]
+fn c76_a_claim_that_ran_out_during_the_wait_for_a_lock_is_made_anew() {
+    deferred_and_tried_again("claim", "the claim ran out while another program held the lock");
+}
+
+/// An install that ends with this reason, and later with success.
+fn deferred_and_tried_again(reason: &str, detail: &str) {
+    let (mesh, machine, retain) = armed(&format!("again-{reason}"));
     let result = "usr/lib/nox-mesh-host/install.result";
-    machine.put(result, "status=failed\nclass=machine\nreason=lock\nexit=10\ndetail=apt runs\n");
+    let failed = format!("status=failed\nclass=machine\nreason={reason}\nexit=1\ndetail={detail}\n");
+    machine.put(result, &failed);
     let package = store(&mesh, "9.0.0", &machine.build_package("9.0.0", "nox-mesh-host 9.0.0"));
     mesh.declare(1, &ordering(&retain, &package, 3));
     let mut process = machine.run();
-    assert_eq!(state_of(&mesh, "deferred").reason.as_deref(), Some("lock"));
+    let order = state_of(&mesh, "deferred");
+    assert_eq!((order.reason.as_deref(), order.detail.as_deref()), (Some(reason), Some(detail)));
     assert!(mesh.desk().heartbeats.iter().all(|h| h.order.as_ref().is_none_or(|o| o.state != "failed")));
     machine.put(result, "status=installed\nclass=none\nreason=none\n");
     assert!(process.ended().success());
@@ -224,6 +241,49 @@ fn c76_no_claim_no_install() {
 }
 
 #[test]
+fn c76_a_claim_has_an_end_that_the_order_names() {
+    let (mesh, machine, retain) = armed("claim-end");
+    machine.put("usr/lib/nox-mesh-host/install.result", "status=installed\nclass=none\nreason=none\n");
+    let package = store(&mesh, "9.0.0", &machine.build_package("9.0.0", "nox-mesh-host 9.0.0"));
+    mesh.desk().valid_ms = 0;
+    mesh.declare(1, &ordering(&retain, &package, 3));
+    let mut process = machine.run();
+    let order = state_of(&mesh, "deferred");
+    assert_eq!(order.reason.as_deref(), Some("claim"));
+    assert!(order.detail.unwrap().contains("ran out") && calls(&machine, "start") == 0);
+    until("more claims than tries", || mesh.desk().claims.len() >= 4);
+    assert_eq!(calls(&machine, "start"), 0);
+    let up = || {
+        std::fs::read_to_string("/proc/uptime").unwrap().split('.').next().unwrap().parse::<u64>().unwrap()
+    };
+    let before = up();
+    mesh.desk().valid_ms = 50_000;
+    assert!(process.ended().success());
+    let order = std::fs::read_to_string(machine.state("order")).unwrap();
+    let until = order.lines().find_map(|line| line.strip_prefix("claim_until=")).unwrap();
+    let until: u64 = until.parse().unwrap();
+    assert!(before + 49 <= until && until <= up() + 50, "{before} {until}");
+}
+
+#[test]
+fn a_result_of_before_is_not_taken_for_that_of_the_install_that_runs() {
+    let (mesh, machine, retain) = armed("old-result");
+    let old =
+        "format=1\nversion=9.0.0\nattempt=3\nstatus=failed\nclass=machine\nreason=database\ndetail=old\n";
+    std::fs::write(machine.state("result"), old).unwrap();
+    let package = store(&mesh, "9.0.0", &machine.build_package("9.0.0", "nox-mesh-host 9.0.0"));
+    mesh.declare(1, &ordering(&retain, &package, 3));
+    let mut process = machine.run();
+    until("the start", || calls(&machine, "start") == 1);
+    // From here on the install goes on for a while.
+    machine.put("usr/lib/nox-mesh-host/running", "");
+    std::thread::sleep(Duration::from_secs(3));
+    let desk = mesh.desk();
+    assert!(desk.heartbeats.iter().filter_map(|h| h.order.as_ref()).all(|order| order.state != "failed"));
+    assert!(!machine.state("result").exists() && process.is_up());
+}
+
+#[test]
 fn a_host_that_starts_during_an_install_waits_for_it() {
     let (mesh, machine, retain) = armed("waits");
     machine.put("usr/lib/nox-mesh-host/running", "");
@@ -238,4 +298,37 @@ fn a_host_that_starts_during_an_install_waits_for_it() {
     std::fs::remove_file(machine.path("usr/lib/nox-mesh-host/running")).unwrap();
     assert!(process.ended().success(), "another version is installed now");
     assert_eq!(calls(&machine, "start"), 0, "it does not order");
+}
+
+#[test]
+fn a_bit_that_flipped_in_the_retained_package_is_found_before_the_claim() {
+    let (mesh, machine, retain) = armed("bit-flip");
+    machine.put("usr/lib/nox-mesh-host/install.result", "status=installed\nclass=none\nreason=none\n");
+    mesh.declare(1, &format!(r#"{{"kind":"host","name":"host","retain":{retain}}}"#));
+    let mut process = machine.run();
+    mesh.hears("armed", |heartbeat| heartbeat.armed && heartbeat.confirmed);
+    let own = machine.state(&format!("packages/nox-mesh-host_{RUNNING}_amd64.deb"));
+    flip_unseen(&own);
+    let package = store(&mesh, "9.0.0", &machine.build_package("9.0.0", "nox-mesh-host 9.0.0"));
+    // The mesh has lost the old package for now: nothing can be put right yet.
+    let packages = mesh.desk().packages.clone();
+    mesh.desk().packages.retain(|digest, _| package.contains(digest.as_str()));
+    mesh.declare(2, &ordering(&retain, &package, 3));
+    let told = mesh.hears("unarmed", |h| !h.armed && h.order.as_ref().is_some_and(|o| o.state == "deferred"));
+    assert_eq!(told.order.unwrap().reason.as_deref(), Some("unarmed"));
+    assert!(told.unarmed_because.unwrap().contains("damaged"));
+    assert!(mesh.desk().claims.is_empty() && calls(&machine, "start") == 0);
+    mesh.desk().packages = packages;
+    assert!(process.ended().success(), "fetched again, it goes on");
+    assert_eq!(mesh.desk().claims.len(), 1);
+}
+
+/// Changes one byte and nothing that `stat` shows.
+fn flip_unseen(path: &std::path::Path) {
+    let mut bytes = std::fs::read(path).unwrap();
+    let modified = std::fs::metadata(path).unwrap().modified().unwrap();
+    bytes[100] ^= 1;
+    let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+    std::io::Write::write_all(&mut &file, &bytes).unwrap();
+    file.set_modified(modified).unwrap();
 }

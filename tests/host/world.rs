@@ -32,6 +32,8 @@ pub struct Desk {
     pub packages: BTreeMap<String, Vec<u8>>,
     pub claims: Vec<String>,
     pub grants: bool,
+    /// How long a claim is valid.
+    pub valid_ms: u64,
     /// Answer everything with this status.
     pub broken: Option<&'static str>,
     /// Store rollback records.
@@ -55,7 +57,8 @@ impl Mesh {
     pub fn start() -> Self {
         let authority = Authority::new();
         let key = Arc::new(SigningKey::from_pkcs8(&SigningKey::generate().unwrap()).unwrap());
-        let desk = Arc::new(Mutex::new(Desk { grants: true, stores: true, ..Desk::default() }));
+        let desk =
+            Arc::new(Mutex::new(Desk { grants: true, valid_ms: 60_000, stores: true, ..Desk::default() }));
         let (inner, pem, public) = (desk.clone(), authority.pem.clone(), key.public());
         let (url, _) = serve(&authority, move |request, wire| answer(request, wire, &inner, &pem, &public));
         Mesh { url, authority, key, desk }
@@ -127,7 +130,8 @@ fn answer(request: &Request, wire: &mut Wire, desk: &Mutex<Desk>, ca: &str, key:
         "/v1/orders/claim" => {
             let mut desk = desk.lock().unwrap();
             desk.claims.push(request.body.clone());
-            let answer = ClaimAnswer { format: 1, granted: desk.grants, reason: None, valid_ms: 60_000 };
+            let (granted, valid_ms) = (desk.grants, desk.valid_ms);
+            let answer = ClaimAnswer { format: 1, granted, reason: None, valid_ms };
             drop(desk);
             ok(wire, miniserde::json::to_string(&answer))
         }
@@ -279,12 +283,17 @@ impl Machine {
     }
 
     pub fn run(&self) -> Process {
+        self.run_watched("3000000")
+    }
+
+    /// With a watchdog that bites after so many microseconds.
+    pub fn run_watched(&self, watchdog_us: &str) -> Process {
         let log = std::fs::File::options().create(true).append(true).open(self.path("log")).unwrap();
         let child = self
             .command()
             .arg("run")
             .env("NOTIFY_SOCKET", self.path("notify"))
-            .env("WATCHDOG_USEC", "3000000")
+            .env("WATCHDOG_USEC", watchdog_us)
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()
@@ -299,11 +308,17 @@ impl Machine {
 
     /// A real package with a program that says `says`.
     pub fn build_package(&self, version: &str, says: &str) -> Vec<u8> {
+        self.build_changed(version, says, |_| {})
+    }
+
+    /// The same, with something changed in its tree before it is packed.
+    pub fn build_changed(&self, version: &str, says: &str, change: impl Fn(&Path)) -> Vec<u8> {
         let tree = self.path("tree");
         let _ = std::fs::remove_dir_all(&tree);
-        for folder in ["DEBIAN", "usr/bin", "usr/lib/nox-mesh-host"] {
+        for folder in ["DEBIAN", "usr/bin", "usr/lib/nox-mesh-host", "usr/lib/systemd/system"] {
             std::fs::create_dir_all(tree.join(folder)).unwrap();
         }
+        put_parts(&tree);
         let control = format!(
             "Package: nox-mesh-host\nVersion: {version}\nArchitecture: amd64\n\
              Maintainer: t <t@example.org>\nDescription: t\n"
@@ -315,9 +330,23 @@ impl Machine {
         std::fs::write(self.path("p.c"), source).unwrap();
         let binary = tree.join("usr/bin/nox-mesh-host");
         run("cc", &[&self.path("p.c"), Path::new("-o"), &binary]);
+        change(&tree);
         let package = self.path("p.deb");
         run("dpkg-deb", &[Path::new("--root-owner-group"), Path::new("--build"), &tree, &package]);
         std::fs::read(package).unwrap()
+    }
+}
+
+/// The scripts and units of a package, which the preflight looks at.
+fn put_parts(tree: &Path) {
+    for script in ["rollback", "start-guard", "install"] {
+        let path = tree.join("usr/lib/nox-mesh-host").join(script);
+        std::fs::write(&path, "#!/bin/sh\nexit 0\n").unwrap();
+        std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/systemd");
+    for unit in ["nox-mesh-host.service", "nox-mesh-host-rollback.service"] {
+        std::fs::copy(units.join(unit), tree.join("usr/lib/systemd/system").join(unit)).unwrap();
     }
 }
 

@@ -12,12 +12,14 @@ pub struct Standing {
     pub set_aside: bool,
     /// An install is under way: the version on the disk may be about to change.
     pub install_runs: bool,
+    /// The version that was compiled in is a proper one: only such a version can be come back to.
+    pub proper_version: bool,
 }
 
 /// Whether the running version may be written to `known-good`.
 pub fn may_confirm(standing: Standing) -> bool {
-    let Standing { holds_declaration, full_reconcile, set_aside, install_runs } = standing;
-    holds_declaration && full_reconcile && !set_aside && !install_runs
+    let Standing { holds_declaration, full_reconcile, set_aside, install_runs, proper_version } = standing;
+    holds_declaration && full_reconcile && !set_aside && !install_runs && proper_version
 }
 
 #[cfg(test)]
@@ -27,19 +29,25 @@ mod tests {
     #[test]
     fn c27_only_a_full_reconcile_of_an_accepted_declaration_confirms() {
         let mut confirmed = 0;
-        for bits in 0..16u8 {
+        for bits in 0..32u8 {
             let bit = |n: u8| bits & (1 << n) != 0;
             let standing = Standing {
                 holds_declaration: bit(0),
                 full_reconcile: bit(1),
                 set_aside: bit(2),
                 install_runs: bit(3),
+                proper_version: bit(4),
             };
             confirmed += u32::from(may_confirm(standing));
         }
-        let good =
-            Standing { holds_declaration: true, full_reconcile: true, set_aside: false, install_runs: false };
+        let good = Standing {
+            holds_declaration: true,
+            full_reconcile: true,
+            set_aside: false,
+            install_runs: false,
+            proper_version: true,
+        };
         assert!(may_confirm(good));
-        assert_eq!(confirmed, 1, "exactly one of the sixteen standings confirms");
+        assert_eq!(confirmed, 1, "exactly one of the thirty-two standings confirms");
     }
 }

@@ -24,6 +24,13 @@ pub struct Attempted {
     pub state: Progress,
 }
 
+impl Attempted {
+    /// Whether the version ran here and was confirmed.
+    pub fn is_reached(&self) -> bool {
+        self.state == Progress::Reached
+    }
+}
+
 /// How far an order came.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
@@ -103,6 +110,10 @@ words!(
         Unavailable = "unavailable",
         /// A time limit.
         Timeout = "timeout",
+        /// A person holds the package.
+        Held = "held",
+        /// The claim ran out before the package manager could begin.
+        Claim = "claim",
     }
 );
 
@@ -125,7 +136,7 @@ words!(
 impl Reason {
     /// Whether the same attempt is tried again after a while.
     pub fn passes(self) -> bool {
-        matches!(self, Reason::Lock | Reason::Unavailable)
+        matches!(self, Reason::Lock | Reason::Unavailable | Reason::Held | Reason::Claim)
     }
 }
 

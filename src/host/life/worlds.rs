@@ -120,6 +120,7 @@ impl Node {
             full_reconcile: true,
             set_aside: false,
             install_runs: false,
+            proper_version: true,
         };
         if may_confirm(standing) {
             self.known_good = Some(self.installed);
@@ -264,6 +265,8 @@ fn decisions_as_a_table() {
     for (state, again) in [
         (failed(Reason::Lock), true),
         (failed(Reason::Unavailable), true),
+        (failed(Reason::Held), true),
+        (failed(Reason::Claim), true),
         (failed(Reason::Disk), false),
         (failed(Reason::Package), false),
         (Progress::Begun(2), true),

@@ -8,33 +8,6 @@ fn v(text: &str) -> Version {
 }
 
 #[test]
-fn c32_the_records_of_the_script_are_read_as_it_writes_them() {
-    let state = scratch("records");
-    write(
-        &state,
-        "rollbacks/2",
-        b"format=1\nid=2\nfrom=1.5.0\nto=1.4.0\nattempt=3\nrollout=r-1\nboot_id=b-1\nbegun=1\ntries=1\n\
-          state=rolled-back\nreason=none\nstarted=yes\nresult=exit-code\n\
-          code=exited\nstatus=1\nlog=one\nlog=two\n",
-    );
-    write(&state, "rollbacks/10", b"format=1\nid=10\nfrom=unknown\nto=1.4.0\nstate=begun\nreason=disk\n");
-    write(&state, "rollbacks/11", b"\0\0\0\0");
-    write(&state, "rollbacks/.12.new", b"half");
-    let records = state.rollbacks();
-    let ids: Vec<u64> = records.iter().map(|record| record.id).collect();
-    assert_eq!(ids, [2, 10]);
-    let report = &records[0].report;
-    assert_eq!(
-        (report.outcome.as_str(), report.reason.as_str(), report.attempt),
-        ("rolled-back", "exit-code", 3)
-    );
-    assert_eq!(report.log, ["one", "two"]);
-    assert!(records[0].ended && !records[1].ended);
-    assert_eq!((records[1].from.as_ref(), records[1].report.outcome.as_str()), (None, "failed"));
-    assert!(state.exists("rollbacks/11.damaged"));
-}
-
-#[test]
 fn results_of_the_install_script() {
     let state = scratch("results");
     assert_eq!(state.outcome(), None);
@@ -71,16 +44,6 @@ fn own_files_round_trip() {
     assert_eq!(state.mark(), Some(mark.clone()));
     state.store_quarantined(&mark).unwrap();
     assert_eq!(state.quarantined(), Some((7, v("1.4.0"))));
-    let mut refused = Refused::default();
-    refused.restore(v("1.5.0"), Entry { attempt: 3, reason: "watchdog, twice".into() });
-    refused.restore(v("1.6.0~rc1"), Entry { attempt: 0, reason: String::new() });
-    state.store_refused(&refused, 9).unwrap();
-    assert_eq!(state.refused(), (refused, 9));
-    let ids: BTreeSet<u64> = (1..=100).collect();
-    state.store_acknowledged(&ids).unwrap();
-    assert!(state.acknowledged().contains(&100) && state.acknowledged().len() == 64);
-    state.store_settled(4).unwrap();
-    assert_eq!(state.settled(), 4);
 }
 
 #[test]
@@ -94,6 +57,7 @@ fn the_order_is_what_the_install_script_reads() {
             package: "nox-mesh-host_1.5.0_amd64.deb".into(),
             sha256: "00".repeat(32).parse().unwrap(),
             boot_id: "b-1".parse().unwrap(),
+            claim_until: 3600,
         })
         .unwrap();
     let text = String::from_utf8(state.bytes("order", 1000).unwrap()).unwrap();
@@ -102,7 +66,7 @@ fn the_order_is_what_the_install_script_reads() {
         text,
         format!(
             "format=1\nversion=1.5.0\nrollout=r-1\nattempt=3\npackage=nox-mesh-host_1.5.0_amd64.deb\n\
-             sha256={zeros}\nboot_id=b-1\n"
+             sha256={zeros}\nboot_id=b-1\nclaim_until=3600\n"
         )
     );
 }

@@ -65,12 +65,16 @@ pub fn start(tools: Tools<'_>, target: &Target, name: &str, granted: Granted) ->
         package: name.to_owned(),
         sha256: target.package.sha256,
         boot_id,
+        // Rounded down: the script may wait for a lock, and must not begin later than granted.
+        claim_until: granted.0.as_secs(),
     };
     // A result of an earlier try of the same attempt must not be taken for this one's.
     tools.state.remove("result").map_err(|error| state_trouble("result", error))?;
     tools.state.store_order(&order).map_err(|error| state_trouble("order", error))?;
     if clock::boot_time() >= granted.0 {
-        return Err(Stop::Later("claim", "the claim ran out before the install could begin".into()));
+        // As a failure that passes: a try that never began is not counted among those that were cut off.
+        let detail = "the claim ran out before the install could begin";
+        return Err(Stop::failed(Class::Machine, Reason::Claim, detail));
     }
     log::info!("{} is being installed, attempt {}", order.version, order.attempt);
     let ended = ask(tools.root(), tools.waiter, "start", Output::Ours, START_LIMIT)

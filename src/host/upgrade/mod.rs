@@ -4,6 +4,7 @@
 //! Whatever fails leaves the running version untouched (C51). The host never runs the package manager
 //! itself: the install script does, in a unit of its own (C48).
 
+pub mod contents;
 pub mod fetch;
 pub mod install;
 pub mod preflight;
@@ -320,11 +321,28 @@ impl Upgrade {
         fetch::fetch(tools, &target.package, &name)?;
         preflight::check(tools, &target.package.version, &name)?;
         tell("ready");
+        self.still_armed(tools, target)?;
         let granted = install::claim(tools, target)?;
         let tries = tries_so_far(target, self.last.as_ref()) + 1;
         self.set_last(tools, target, Progress::Begun(tries));
         tell("installing");
         install::start(tools, target, &name, granted)
+    }
+
+    /// Hashes known-good's package anew, right before the claim: from here on it may be needed.
+    fn still_armed(&mut self, tools: Tools<'_>, target: &Target) -> Result<(), Stop> {
+        self.verified.doubt();
+        let known_good = tools.state.known_good();
+        self.unarmed =
+            self.verified.unarmed(tools.root(), tools.running, tools.installed, known_good.as_ref());
+        match &self.unarmed {
+            Some(why) if !target.insist_unarmed => {
+                // A damaged one is fetched again without delay.
+                self.retain_not_before = Duration::ZERO;
+                Err(Stop::Later(Waiting::Unarmed.word(), why.clone()))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn wait_longer(&mut self) {
@@ -394,15 +412,9 @@ fn order_state(target: &Target, state: &str, reason: Option<&str>, detail: Optio
     }
 }
 
-/// How the install script says that a person holds the package.
-const HELD: &str = "held by operator";
-
 /// What is tried again, or waits for a person, is deferred; `failed` is the end of the attempt.
 fn ended_state(target: &Target, failure: &Failure) -> OrderState {
     let detail = Some(failure.detail.clone());
-    if failure.detail.starts_with(HELD) {
-        return order_state(target, "deferred", Some(Waiting::Held.word()), detail);
-    }
     if failure.reason.passes() {
         return order_state(target, "deferred", Some(failure.reason.word()), detail);
     }

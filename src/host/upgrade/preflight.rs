@@ -1,10 +1,10 @@
 //! Looks at the candidate before it replaces anything: unpacked into a folder, the machine that it was
-//! built for, and what its `--version` says (C62).
+//! built for, whether it could be left again ([`contents`]), and what its `--version` says (C62).
 //!
 //! What cannot be found out (no unpacker here, a folder without execution) is no failure: the package
 //! manager checks again, and the start is watched.
 
-use super::{Stop, Tools};
+use super::{Stop, Tools, contents};
 use crate::host::life::upgrade::{Class, Reason};
 use crate::model::Version;
 use crate::model::keyvalue::Pairs;
@@ -72,6 +72,7 @@ fn look(tools: Tools<'_>, version: &Version, folder: &Path) -> Result<(), Stop> 
     if theirs != ours {
         return broken("the program in the package is for another architecture".into());
     }
+    contents::check(tools, folder)?;
     let ended = match run(tools, binary.as_os_str(), &[OsStr::new("--version")], VERSION_LIMIT) {
         Ok(ended) => ended,
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -91,7 +92,8 @@ fn look(tools: Tools<'_>, version: &Version, folder: &Path) -> Result<(), Stop> 
     }
 }
 
-fn run(
+/// Runs a program of the preflight; what it says is kept.
+pub fn run(
     tools: Tools<'_>,
     program: &OsStr,
     arguments: &[&OsStr],

@@ -39,6 +39,11 @@ impl Verified {
         whole
     }
 
+    /// Forgets what was hashed: a disk may lose bits without any mark of it.
+    pub fn doubt(&mut self) {
+        self.0.clear();
+    }
+
     /// Why no rollback could follow; `None`: armed.
     pub fn unarmed(
         &mut self,
