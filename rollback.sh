@@ -16,7 +16,7 @@
 #   readable     down     other           clean exits, count < 3    started again, bounded
 #   readable     down     other           crash, count 1 or 2       the same: others used the limit up (C08)
 #   readable     down     other           none, or all settled      new record, then back to known-good
-#   readable     down     other           unfinished, tries < 3     further try (a power cut strands nobody)
+#   readable     down     other           unfinished, tries < 3     further try; a boot, or a cause of the machine, is none
 #   readable     down     other           unfinished, used up       stops loudly
 #   readable     down     other           over, not settled         stops loudly: once means once (E8)
 #
@@ -30,12 +30,13 @@ NOX_MESH_HOST_TRANSACTION=1; export NOX_MESH_HOST_TRANSACTION    # our package s
 LOCK_WAIT_S=900; export LOCK_WAIT_S                              # longer than an upgrade waits (C52)
 unit=nox-mesh-host.service
 state=$root/var/lib/mesh-host; lib=$root/usr/lib/nox-mesh-host; records=$state/rollbacks
-tries_max=3 starts_max=3 storms_max=3
+tries_max=3 starts_max=3 storms_max=3 pause_max=900
+which=installed        # version that must run in the end: any, where a healthy host must not be restarted
 
 say() { printf '<%s>rollback: %s\n' "$1" "$2" >&2; }
 give_up() { say 2 "$1; a person is needed, $unit stays as it is"; exit 3; }
 unwritable() { give_up 'the state folder cannot be written (state_unwritable): a fault of this machine'; }
-is_number() { case $1 in '' | *[!0-9]* | ??????????*) return 1 ;; esac }
+is_number() { case $1 in '' | *[!0-9]* | 0?* | ??????????*) return 1 ;; esac }
 is_version() { printf '%s\n' "$1" | grep -q -E '^[0-9]{1,9}(\.[0-9]{1,9}){2}([~+][0-9A-Za-z.]{1,32})?$'; }
 get() (           # get FILE KEY: the first such value or nothing; never fails
     [ -f "$1" ] && [ -r "$1" ] || return 0
@@ -76,16 +77,9 @@ read_package() {  # installed, whole; the binary is never asked
     [ -x "$root/usr/bin/nox-mesh-host" ] || whole=no
 }
 read_unit() {
-    active='' sub='' result='' code='' status=''
-    asked=ActiveState,SubState,Result,ExecMainCode,ExecMainStatus
-    facts=$(timeout --kill-after=5 20 systemctl show --property=$asked "$unit") || facts=
-    for fact in $facts; do
-        case $fact in
-            ActiveState=*) active=${fact#*=} ;; SubState=*) sub=${fact#*=} ;;
-            Result=*) result=${fact#*=} ;;
-            ExecMainCode=*) code=${fact#*=} ;; ExecMainStatus=*) status=${fact#*=} ;;
-        esac
-    done
+    # shellcheck disable=SC2046  # five words
+    set -- $("$lib/host-unit" facts || :)
+    active=${1:-} result=${3:-} code=${4:-} status=${5:-}
 }
 exits_were_clean() {   # systemd's own idea of clean; a crash loop keeps the crash's result (C10)
     [ "$result" = start-limit-hit ] || return 1
@@ -96,18 +90,19 @@ exits_were_clean() {   # systemd's own idea of clean; a crash loop keeps the cra
 load() { token "$(get "$records/$record" "$1")"; }
 load_record() {
     id=$record from=$(load from) attempt=$(load attempt) rollout=$(load rollout) begun=$(load begun)
-    tries=$(number "$records/$id" tries) outcome=$(load state)
+    tries=$(number "$records/$id" tries) waits=$(number "$records/$id" waits) outcome=$(load state)
+    [ "$(load boot_id)" = "$boot" ] || tries=0 waits=0    # a boot may have healed the machine
     left=$(sed -n '/^result=/p;/^code=/p;/^status=/p;/^log=/p' "$records/$id")
 }
 open_record() {   # one more try of an unfinished record
     load_record
-    [ "$tries" -lt "$tries_max" ] || used_up tries
+    "$lib/record" may-go-on "$record" || used_up tries
     tries=$((tries + 1))
     write_record "$outcome" none no || unwritable
     say 5 "try $tries of rollback $id, from $from to $good"
 }
 new_record() {    # the failed version's words are kept before anything is touched (C29)
-    from=$1 attempt=0 rollout='' tries=1 begun=$(date +%s)
+    from=$1 attempt=0 rollout='' tries=1 waits=0 begun=$(date +%s)
     id=$("$lib/record" next) || give_up 'the records cannot be read'
     if [ "$(get "$state/order" version)" = "$from" ]; then
         attempt=$(number "$state/order" attempt); rollout=$(token "$(get "$state/order" rollout)")
@@ -118,38 +113,35 @@ new_record() {    # the failed version's words are kept before anything is touch
 }
 write_record() {  # write_record STATE REASON STARTED
     printf '%s\n' format=1 "id=$id" "from=$from" "to=$good" "attempt=$attempt" "rollout=$rollout" \
-        "boot_id=$boot" "begun=$begun" "tries=$tries" "state=$1" "reason=$2" "started=$3" "$left" |
+        "boot_id=$boot" "begun=$begun" "tries=$tries" "waits=$waits" "state=$1" "reason=$2" "started=$3" "$left" |
         put "$records/$id"
 }
 
-start_host() {    # a start is refused while the failed state stands (E5, C07); restart would not do (C14)
-    systemctl daemon-reload || say 4 'the service manager did not reload'
-    for n in 1 2 3; do
-        systemctl reset-failed "$unit" || :
-        timeout --kill-after=5 60 systemctl start "$unit" || say 4 "start $n of $unit did not succeed"
-        read_unit
-        case $active/$sub in active/* | reloading/* | activating/start) return 0 ;; esac
-        sleep 2
-    done
-    return 1
-}
 start_again() {   # start_again WHY: bounded in a row
     row=$("$lib/storm" "$storms_max") || return 1
     say 4 "$1; $installed is started again ($((row + 1)) of $storms_max), no version is changed"
     sleep $((row * 20))
-    start_host || give_up "$installed does not start"
+    "$lib/host-unit" start any || give_up "$installed does not start"
     exit 0
 }
 used_up() { write_record failed "$1" yes || :; give_up "$tries tries did not bring $good back ($1)"; }
-retry_later() {   # retry_later REASON
+retry_later() {   # retry_later REASON: what the machine is to blame for ends some day, and is no try
     say 3 "$good could not be installed ($1)"
-    [ "$tries" -lt "$tries_max" ] || used_up "$1"
+    pause=0
+    if [ "$1" != package ]; then
+        tries=$((tries - 1)) waits=$((waits + 1))
+        [ "$waits" -le 2 ] || pause=$(((waits - 2) * 60))
+        [ "$pause" -le "$pause_max" ] || pause=$pause_max
+    elif [ "$tries" -ge "$tries_max" ]; then
+        used_up "$1"
+    fi
     write_record begun "$1" no || :
+    sleep "$pause"        # the unit adds 30 s
     exit 75
 }
 finish() {        # known-good is installed; the outcome is on disk before its host reads it
     write_record rolled-back none no || say 4 'the outcome cannot be written'
-    start_host || { write_record failed start yes || :; give_up "$good is back and does not start"; }
+    "$lib/host-unit" start "$which" || { write_record failed start yes || :; give_up "$good is back and does not start"; }
     write_record rolled-back none yes || say 4 'the outcome cannot be written'
     say 5 "done: $good is installed and started"
     exit 0
@@ -201,6 +193,7 @@ broken_package() {   # finds out from where; a repair may be all that is needed
     if ! is_version "$from" || [ "$from" = "$good" ]; then from=unknown; fi
 }
 host_runs() {     # a power cut may have left a record open and the package database half done (C61)
+    which=any
     record=$("$lib/record" unfinished "$good") || { say 5 'the host runs; there is nothing to do'; exit 0; }
     repair
     read_package

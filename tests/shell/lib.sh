@@ -29,7 +29,7 @@ make_template() {
     cp "$repository"/tests/bin/* "$root/bin"
     for pair in rollback.sh:rollback packaging/start-guard:start-guard packaging/install:install \
         packaging/lock:lock packaging/record:record packaging/storm:storm packaging/evidence:evidence \
-        packaging/manager-dpkg:manager-dpkg; do
+        packaging/host-unit:host-unit packaging/manager-dpkg:manager-dpkg; do
         sed "1s,.*,#!$scratch/sh," "$repository/${pair%%:*}" >"$root/usr/lib/nox-mesh-host/${pair#*:}"
         chmod +x "$root/usr/lib/nox-mesh-host/${pair#*:}"
     done
@@ -75,7 +75,7 @@ starts() {          # starts VERSION COUNT [HANGS [REFUSED]]
 unit() { printf 'ActiveState=%s\nSubState=%s\nResult=%s\nExecMainCode=%s\nExecMainStatus=%s\n' "$@" >"$fake/unit"; }
 record() { # record ID FROM TO TRIES STATE STARTED
     mkdir -p "$state/rollbacks"
-    printf 'format=1\nid=%s\nfrom=%s\nto=%s\nattempt=7\nrollout=r-1\nboot_id=x\nbegun=1\ntries=%s\nstate=%s\nreason=none\nstarted=%s\nresult=exit-code\ncode=exited\nstatus=101\nlog=old words\n' \
+    printf 'format=1\nid=%s\nfrom=%s\nto=%s\nattempt=7\nrollout=r-1\nboot_id=11111111-1111-1111-1111-111111111111\nbegun=1\ntries=%s\nstate=%s\nreason=none\nstarted=%s\nresult=exit-code\ncode=exited\nstatus=101\nlog=old words\n' \
         "$@" >"$state/rollbacks/$1"
 }
 

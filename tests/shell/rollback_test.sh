@@ -176,6 +176,14 @@ record 4 1.5.0 1.4.0 3 begun no
 run rollback
 check rc 3 "$rc"; unchanged; check state failed "$(value "$state/rollbacks/4" state)"; end
 
+begin 'c61 a boot gives an unfinished record new tries'
+record 4 1.5.0 1.4.0 3 begun no
+starts 1.5.0 3
+echo another >"$root/proc/sys/kernel/random/boot_id"
+run start-guard start; check 'the guard counts on it' 1 "$rc"
+run rollback
+check rc 0 "$rc"; rolled_back; check 'records, tries' '4 1' "$(records)$(value "$state/rollbacks/4" tries)"; end
+
 begin 'installed, cut before the start: finished'
 record 4 1.5.0 1.4.0 1 rolled-back no
 installed 1.4.0
@@ -199,12 +207,31 @@ run rollback
 check rc 0 "$rc"; rolled_back
 check 'soon at first' 'sleep 1 sleep 1 ' "$(grep '^sleep' "$fake/log" | tr '\n' ' ')"; end
 
-begin 'c52 a lock that stays: later, and three tries in all'
-: >"$fake/locked"
-run rollback; check 'first' 75 "$rc"; check reason 'begun lock' "$(value "$state/rollbacks/1" state) $(value "$state/rollbacks/1" reason)"
-run rollback; check 'second' 75 "$rc"
-run rollback; check 'third' 3 "$rc"
-check reason 'failed lock' "$(value "$state/rollbacks/1" state) $(value "$state/rollbacks/1" reason)"
+for cause in lock disk database timeout; do
+    begin "c19 c52 a fault of the machine that lasts gets new tries, further and further apart, for ever: $cause"
+    case $cause in
+        lock) : >"$fake/locked" ;;
+        disk) echo '2 cannot copy: Read-only file system' >"$fake/dpkg-fails" ;;
+        database) echo '2 parsing file /var/lib/dpkg/status' >"$fake/dpkg-fails" ;;
+        timeout) echo '124 ' >"$fake/dpkg-fails" ;;
+    esac
+    for _ in 1 2 3 4 5; do
+        run rollback
+        check 'later' "75 begun $cause" "$rc $(value "$state/rollbacks/1" state) $(value "$state/rollbacks/1" reason)"
+    done
+    check records '1 ' "$(records)"
+    check 'pauses' 'sleep 60 sleep 120 sleep 180 ' "$(grep -E '^sleep (60|120|180)$' "$fake/log" | tr '\n' ' ')"
+    starts 1.5.0 3
+    run start-guard start; check 'the guard still counts on it' 1 "$rc"
+    rm -f "$fake/locked" "$fake/dpkg-fails"
+    run rollback
+    check rc 0 "$rc"; rolled_back; end
+done
+
+begin 'a package whose own scripts fail is tried three times'
+echo '1 subprocess returned error' >"$fake/dpkg-fails"
+for want in 75 75 3; do run rollback; check rc $want "$rc"; done
+check reason 'failed package' "$(value "$state/rollbacks/1" state) $(value "$state/rollbacks/1" reason)"
 check records '1 ' "$(records)"; end
 
 for fail in '2 cannot copy: No space left on device=disk' '2 parsing file /var/lib/dpkg/status=database' '1 subprocess returned error=package' '124 =timeout'; do
