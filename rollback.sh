@@ -16,7 +16,7 @@
 #   readable     down     other           clean exits, count < 3    started again, bounded
 #   readable     down     other           crash, count 1 or 2       the same: others used the limit up (C08)
 #   readable     down     other           none, or all settled      new record, then back to known-good
-#   readable     down     other           unfinished, tries < 3     further try; a boot, or a cause of the machine, is none
+#   readable     down     other           unfinished, tries < 3     further try; the machine's own causes are none
 #   readable     down     other           unfinished, used up       stops loudly
 #   readable     down     other           over, not settled         stops loudly: once means once (E8)
 #
@@ -35,7 +35,11 @@ which=installed        # version that must run in the end: any, where a healthy 
 
 say() { printf '<%s>rollback: %s\n' "$1" "$2" >&2; }
 give_up() { say 2 "$1; a person is needed, $unit stays as it is"; exit 3; }
-unwritable() { give_up 'the state folder cannot be written (state_unwritable): a fault of this machine'; }
+unwritable() {    # a full disk may have room again; with the unit's own pause, a try a minute
+    say 3 'the state folder cannot be written (state_unwritable): a fault of this machine; tried again'
+    sleep 30
+    exit 75
+}
 is_number() { case $1 in '' | *[!0-9]* | 0?* | ??????????*) return 1 ;; esac }
 is_version() { printf '%s\n' "$1" | grep -q -E '^[0-9]{1,9}(\.[0-9]{1,9}){2}([~+][0-9A-Za-z.]{1,32})?$'; }
 get() (           # get FILE KEY: the first such value or nothing; never fails
@@ -108,12 +112,15 @@ new_record() {    # the failed version's words are kept before anything is touch
         attempt=$(number "$state/order" attempt); rollout=$(token "$(get "$state/order" rollout)")
     fi
     left=$("$lib/evidence" "$from") || left='result='
+    # A file where the folder should be hides no rollback.
+    [ -d "$records" ] || [ ! -e "$records" ] || mv "$records" "$records.damaged.$begun" || unwritable
     if ! mkdir -p "$records" || ! write_record begun none no; then unwritable; fi
     say 4 "rollback $id: $from did not stay up, $good comes back"
 }
 write_record() {  # write_record STATE REASON STARTED
     printf '%s\n' format=1 "id=$id" "from=$from" "to=$good" "attempt=$attempt" "rollout=$rollout" \
-        "boot_id=$boot" "begun=$begun" "tries=$tries" "waits=$waits" "state=$1" "reason=$2" "started=$3" "$left" |
+        "boot_id=$boot" "begun=$begun" "tries=$tries" "waits=$waits" "state=$1" "reason=$2" \
+        "started=$3" "$left" |
         put "$records/$id"
 }
 
@@ -141,7 +148,10 @@ retry_later() {   # retry_later REASON: what the machine is to blame for ends so
 }
 finish() {        # known-good is installed; the outcome is on disk before its host reads it
     write_record rolled-back none no || say 4 'the outcome cannot be written'
-    "$lib/host-unit" start "$which" || { write_record failed start yes || :; give_up "$good is back and does not start"; }
+    if ! "$lib/host-unit" start "$which"; then
+        write_record failed start yes || :
+        give_up "$good is back and does not start"
+    fi
     write_record rolled-back none yes || say 4 'the outcome cannot be written'
     say 5 "done: $good is installed and started"
     exit 0

@@ -473,6 +473,55 @@ printf 'start-guard: start 1 of 1.6.0, which is not confirmed yet\nwords\n' >"$f
 run rollback
 check lines 2 "$(grep -c '^log=' "$state/rollbacks/1")"; end
 
+for full in folder record; do
+    begin "the state folder cannot be written: tried again until it can: $full"
+    # As root, permissions stop nobody: the tool that renames does.
+    rm -f "$root/bin/mv"
+    case $full in
+        folder) printf '#!/bin/sh\nexit 1\n' >"$root/bin/mv"; chmod +x "$root/bin/mv" ;;
+        record) mkdir -p "$state/rollbacks/.1.new" ;;
+    esac
+    for _ in 1 2 3 4; do run rollback; check 'again' 75 "$rc"; done
+    unchanged
+    check_log 'pauses' 'sleep 30'
+    rm -rf "$root/bin/mv" "$state/rollbacks/.1.new"
+    run rollback
+    check rc 0 "$rc"; rolled_back; end
+done
+
+for garbage in 08 09 999999999 0 7 -1 1x; do
+    begin "garbage among the records hides no rollback: $garbage"
+    mkdir -p "$state/rollbacks"
+    echo x >"$state/rollbacks/$garbage"
+    run rollback
+    check rc 0 "$rc"; rolled_back; check state rolled-back "$(value "$state/rollbacks/1" state)"; end
+done
+
+begin 'garbage where the next record would stand is left there'
+record 1 1.6.0 1.4.0 1 rolled-back yes
+mkdir -p "$state/rollbacks/2"
+run rollback
+check rc 0 "$rc"; rolled_back; check records '1 2 3 ' "$(records)"; end
+
+begin 'a file where the folder of records should be'
+echo x >"$state/rollbacks"
+run rollback
+check rc 0 "$rc"; rolled_back; check records '1 ' "$(records)"; end
+
+for lost in settled acked refused garbage; do
+    begin "c29 the folder of records was lost: no number is given twice: $lost"
+    want=8
+    case $lost in
+        settled) printf 'format=1\nthrough=7\n' >"$state/rollbacks.settled" ;;
+        acked) printf 'format=1\nid=2\nid=7\nid=3\n' >"$state/rollbacks.acked" ;;
+        refused) printf 'format=1\nthrough=7\nrefused=\n' >"$state/refused" ;;
+        garbage) printf 'through=08\nid=99999999999\nid=;x\n' | tee "$state/refused" >"$state/rollbacks.acked"; want=1 ;;
+    esac
+    run rollback
+    check rc 0 "$rc"; rolled_back; check records "$want " "$(records)"
+    check id "$want" "$(value "$state/rollbacks/$want" id)"; end
+done
+
 begin 'no record script: nothing is overwritten'
 rm -f "$lib/record"
 record 1 1.6.0 1.4.0 1 rolled-back yes
