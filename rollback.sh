@@ -16,7 +16,7 @@
 #   readable     down     other           clean exits, count < 3    started again, bounded
 #   readable     down     other           crash, count 1 or 2       the same: others used the limit up (C08)
 #   readable     down     other           none, or all settled      new record, then back to known-good
-#   readable     down     other           unfinished, tries < 3     further try; the machine's own causes are none
+#   readable     down     other           unfinished, tries < 3     further try; the machine's causes go on
 #   readable     down     other           unfinished, used up       stops loudly
 #   readable     down     other           over, not settled         stops loudly: once means once (E8)
 #
@@ -31,6 +31,7 @@ LOCK_WAIT_S=900; export LOCK_WAIT_S                              # longer than a
 unit=nox-mesh-host.service
 state=$root/var/lib/mesh-host; lib=$root/usr/lib/nox-mesh-host; records=$state/rollbacks
 tries_max=3 starts_max=3 storms_max=3 pause_max=900
+EXPECT_DOWN=1           # a host that somebody has got to run meanwhile is left alone
 which=installed        # version that must run in the end: any, where a healthy host must not be restarted
 
 say() { printf '<%s>rollback: %s\n' "$1" "$2" >&2; }
@@ -41,7 +42,7 @@ unwritable() {    # a full disk may have room again; with the unit's own pause, 
     exit 75
 }
 is_number() { case $1 in '' | *[!0-9]* | 0?* | ??????????*) return 1 ;; esac }
-is_version() { printf '%s\n' "$1" | grep -q -E '^[0-9]{1,9}(\.[0-9]{1,9}){2}([~+][0-9A-Za-z.]{1,32})?$'; }
+is_version() { "$lib/versions" is "$1"; }
 get() (           # get FILE KEY: the first such value or nothing; never fails
     [ -f "$1" ] && [ -r "$1" ] || return 0
     while IFS= read -r line; do
@@ -50,13 +51,6 @@ get() (           # get FILE KEY: the first such value or nothing; never fails
 )
 number() ( n=$(get "$1" "$2"); if is_number "$n"; then echo "$n"; else echo 0; fi )
 token() ( printf '%s\n' "$1" | tr -c '\012._:0-9A-Za-z~+-' '?' | cut -c 1-64 | head -n 1 )
-one_version() (   # exactly one line, a version: the size shows NUL bytes and second lines (C45)
-    [ -f "$1" ] && [ -r "$1" ] || return 1
-    IFS= read -r v <"$1" && is_version "$v" || return 1
-    size=$(wc -c <"$1") || return 1
-    [ "$size" -eq $((${#v} + 1)) ] || return 1
-    printf '%s\n' "$v"
-)
 put() {           # old or new, never half (C46)
     temporary=${1%/*}/.${1##*/}.new
     cat >"$temporary" && sync "$temporary" && mv -f "$temporary" "$1" && sync "${1%/*}"
@@ -74,21 +68,15 @@ take_lock() {     # a lock that cannot be asked for is no reason to leave the no
 }
 read_package() {  # installed, whole; the binary is never asked
     facts=$("$manager" status) || facts='broken -'
-    installed=$(get "$lib/package" version)
-    is_version "$installed" || installed=unknown
+    installed=$("$lib/versions" installed) || installed=unknown
     whole=no
     case $facts in "ok $installed" | "held $installed") whole=yes ;; esac
     [ -x "$root/usr/bin/nox-mesh-host" ] || whole=no
 }
 read_unit() {
-    # shellcheck disable=SC2046  # five words
+    # shellcheck disable=SC2046  # seven words
     set -- $("$lib/host-unit" facts || :)
-    active=${1:-} result=${3:-} code=${4:-} status=${5:-}
-}
-exits_were_clean() {   # systemd's own idea of clean; a crash loop keeps the crash's result (C10)
-    [ "$result" = start-limit-hit ] || return 1
-    case $code/$status in 0/* | 1/0 | 2/1 | 2/2 | 2/13 | 2/15) return 0 ;; esac
-    return 1
+    active=${1:-} result=${3:-} code=${4:-} status=${5:-} enabled=${6:-} exits=${7:-}
 }
 
 load() { token "$(get "$records/$record" "$1")"; }
@@ -148,6 +136,15 @@ retry_later() {   # retry_later REASON: what the machine is to blame for ends so
 }
 finish() {        # known-good is installed; the outcome is on disk before its host reads it
     write_record rolled-back none no || say 4 'the outcome cannot be written'
+    was=$enabled
+    read_unit
+    case $was/$enabled in
+        enabled/disabled | enabled/masked*)
+            write_record rolled-back none yes || :
+            say 4 "done: $good is installed; not started, as somebody has made the unit $enabled meanwhile"
+            exit 0
+            ;;
+    esac
     if ! "$lib/host-unit" start "$which"; then
         write_record failed start yes || :
         give_up "$good is back and does not start"
@@ -158,7 +155,8 @@ finish() {        # known-good is installed; the outcome is on disk before its h
 }
 install_known_good() {
     trap '' TERM HUP   # a shutdown waits for the package manager, within the unit's stop limit
-    reason=0
+    reason=0 EXPECT_INSTALLED=$installed EXPECT_KNOWN_GOOD=$good
+    export EXPECT_INSTALLED EXPECT_KNOWN_GOOD EXPECT_DOWN
     if package=$("$manager" retained "$state/packages" "$good"); then
         "$manager" install "$package" || reason=$?
     else
@@ -168,19 +166,13 @@ install_known_good() {
     trap - TERM HUP
     case $reason in
         10) reason=lock ;; 11) reason=disk ;; 12) reason=database ;; 14) reason=timeout ;;
-        15) reason=unavailable ;; *) reason=package ;;
+        15) reason=unavailable ;; 16) reason=changed ;; *) reason=package ;;
     esac
     read_package
     [ "$whole/$installed" = "yes/$good" ] || retry_later "$reason"
 }
 
 repair() { "$manager" repair || say 4 'the package database could not be repaired'; }
-find_manager() {
-    for manager in "$lib"/manager-*; do
-        if [ -x "$manager" ] && "$manager" owns; then return; fi
-    done
-    give_up 'no package manager that is known here owns the host'
-}
 roll_back() {     # roll_back FROM
     if record=$("$lib/record" find "$good" "$1" "$(number "$state/rollbacks.settled" through)"); then
         "$lib/record" is-unfinished "$record" || give_up "rollback $record from $1 is over and did not last"
@@ -203,7 +195,7 @@ broken_package() {   # finds out from where; a repair may be all that is needed
     if ! is_version "$from" || [ "$from" = "$good" ]; then from=unknown; fi
 }
 host_runs() {     # a power cut may have left a record open and the package database half done (C61)
-    which=any
+    which=any EXPECT_DOWN=''
     record=$("$lib/record" unfinished "$good") || { say 5 'the host runs; there is nothing to do'; exit 0; }
     repair
     read_package
@@ -227,7 +219,7 @@ decide() {
         activating/no/*) say 5 'the service manager is still trying'; exit 0 ;;
     esac
     [ "$whole" = yes ] || broken_package
-    ! exits_were_clean || why='restart storm, every exit was clean'
+    [ "$exits" != clean ] || why='restart storm, every exit was clean'
     if [ "$whole/$installed" = "yes/$good" ]; then
         [ "$open" = no ] || { load_record; repair; finish; }
         [ -z "$why" ] || start_again "$why" || give_up "$why, again and again"
@@ -241,9 +233,9 @@ main() {
     cd /
     IFS= read -r boot <"$root/proc/sys/kernel/random/boot_id" || boot=unknown
     take_lock
-    good=$(one_version "$state/known-good") || good=$(one_version "$state/known-good.copy") || good=
+    good=$("$lib/versions" known-good) || good=
     [ -n "$good" ] || { say 4 'no readable known-good: nothing to go back to, nothing is changed'; exit 0; }
-    find_manager
+    manager=$("$lib/manager") || give_up 'no package manager that is known here owns the host'
     read_package
     read_unit
     case $active in active | reloading) host_runs ;; *) decide ;; esac

@@ -46,7 +46,7 @@ run install run; check 'one at a time' 3 "$rc"; check 'no result of another' '' 
 rm -rf "$root/proc/4242"
 run install state; check 'a dead one is idle' idle "$said"; end
 
-for bad in 'version=--force' 'version=1.5' 'attempt=-1' 'attempt=' 'package=../../etc/passwd' 'package=nox-mesh-host_1.5.0_arm64.deb' \
+for bad in 'version=--force' 'version=1.5' 'version=1.05.0' 'version=01.5.0' 'version=1.5.00' 'attempt=-1' 'attempt=' 'package=../../etc/passwd' 'package=nox-mesh-host_1.5.0_arm64.deb' \
     'sha256=xyz' 'sha256=$(reboot)'; do
     healthy "c62 an order that is not right: $bad"
     sed -i "s|^${bad%%=*}=.*|$bad|" "$state/order"
@@ -80,12 +80,46 @@ check result 'failed release package' "$(result)"; unchanged 1.4.0; end
 healthy 'c37 a pin holds'
 echo hold >"$state/pin"
 run install run
-check result 'failed machine state' "$(result)"; check_has detail 'held by operator' "$(value "$state/result" detail)"; unchanged 1.4.0; end
+check result 'failed machine held' "$(result)"; check_has detail 'held by operator' "$(value "$state/result" detail)"; unchanged 1.4.0; end
 
 healthy 'c37 a hold of the package manager holds'
 echo 'hold ok installed 1.4.0' >"$fake/db"
 run install run
-check result 'failed machine state' "$(result)"; unchanged 1.4.0; end
+check result 'failed machine held' "$(result)"; unchanged 1.4.0; end
+
+for other in 'installed 1.6.0' 'echo hold >"$state/pin"' 'echo hold ok installed 1.4.0 >"$fake/db"' \
+    'echo deinstall ok installed 1.4.0 >"$fake/db"' '/usr/bin/rm -f "$fake/db" "$lib/package"' \
+    'echo "5061.00 1.0" >"$root/proc/uptime"'; do
+    healthy "c37 a person did something else, or the claim ran out, while the lock was waited for: $other"
+    echo claim_until=5060 >>"$state/order"
+    want=held
+    case $other in *uptime*) want=claim ;; esac
+    while_locked "$other"
+    run install run
+    check result "failed machine $want" "$(result)"
+    check exit 16 "$(value "$state/result" exit)"
+    check 'not installed' '' "$(grep -l 1.5.0 "$fake/db" || :)"
+    case $other in *1.6.0*) check version 1.6.0 "$(files_version)" ;; esac; end
+done
+
+for claim in 5001 5000 4999 x 05060 ''; do
+    healthy "c53 the claim is good for a while only: <$claim>"
+    echo "claim_until=$claim" >>"$state/order"
+    run install run
+    case $claim in
+        5001 | '') check result 'installed none none' "$(result)" ;;
+        *) check result 'failed machine claim' "$(result)"; unchanged 1.4.0 ;;
+    esac
+    end
+done
+
+healthy 'a hold that comes a moment after the installation does not undo it'
+echo '#!/bin/sh
+"$0.real" "$@" || exit
+case $* in *--install*) sed -i s/^install/hold/ "$NOX_MESH_HOST_ROOT/fake/db" ;; esac' >"$root/bin/dpkg.new"
+mv "$root/bin/dpkg" "$root/bin/dpkg.real"; mv "$root/bin/dpkg.new" "$root/bin/dpkg"; chmod +x "$root/bin/dpkg"
+run install run
+check result 'installed none none' "$(result)"; check version 1.5.0 "$(files_version)"; end
 
 healthy 'c63 no space'
 printf '#!/bin/sh\nprintf "Filesystem 1024-blocks Used Available Capacity Mounted on\\n/dev/x 100 50 50 50%% /\\n"\n' >"$root/bin/df"
@@ -98,7 +132,7 @@ healthy 'c52 a foreign lock that stays'
 run install run
 check result 'failed machine lock' "$(result)"; check version 1.4.0 "$(files_version)"; end
 
-for fail in '2 No space left on device=machine disk' '2 parsing file=machine database' '1 pre-installation script=release package' '124 =machine timeout'; do
+for fail in '2 No space left on device=machine disk' '2 parsing file=machine database' '1 pre-installation script=release package' '1 the database was not found=release package' '124 =machine timeout'; do
     healthy "the cause is named: ${fail#*=}"
     echo "${fail%=*}" >"$fake/dpkg-fails"
     run install run
@@ -128,4 +162,18 @@ while [ "$at" -le "$last_call" ]; do
     at=$((at + ${NOX_TEST_EVERY:-1}))
 done
 end
+for version in 1.5.0 0.0.1 10.20.30 1.5.0~rc.1 1.5.0+b01 01.5.0 1.05.0 1.5.00 1.5 1.5.0.1 1.5.0- 1234567890.0.0; do
+    begin "c62 a version, or not, as every part of the project reads it: $version"
+    want=no
+    case $version in 1.5.0* | 0.0.1 | 10.20.30) want=yes ;; esac
+    case $version in 1.5.00 | 1.5.0.1 | 1.5.0-) want=no ;; esac
+    is=yes
+    "$repository/packaging/build-deb" --check-version "$version" || is=no
+    check 'the build' $want $is
+    printf 'format=1\nversion=%s\nattempt=7\n' "$version" >"$state/order"
+    run install run
+    is=yes
+    [ "$(value "$state/result" detail)" != 'the order names no version' ] || is=no
+    check 'install' $want $is; end
+done
 report

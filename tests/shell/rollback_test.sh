@@ -17,7 +17,7 @@ check 'no lock left' '' "$(locks)"
 check_has 'evidence before the package' "$(printf 'journalctl')" "$(sed '/--install/q' "$fake/log")"
 end
 
-for kind in missing empty nul two-lines not-a-version no-newline option command folder; do
+for kind in missing empty nul two-lines not-a-version leading-zero no-newline option command folder; do
     begin "c34 c45 no readable known-good: $kind"
     rm -rf "$state/known-good" "$state/known-good.copy"
     case $kind in
@@ -26,6 +26,7 @@ for kind in missing empty nul two-lines not-a-version no-newline option command 
         nul) printf '\000\000\000\000\000\000' >"$state/known-good" ;;
         two-lines) printf '1.4.0\n1.3.0\n' >"$state/known-good" ;;
         not-a-version) echo 1.4 >"$state/known-good" ;;
+        leading-zero) echo 1.04.0 >"$state/known-good" ;;
         no-newline) printf '1.1' >"$state/known-good" ;;
         option) echo --force-all >"$state/known-good" ;;
         command) printf '1.4.0;touch %s/fake/owned\n' "$root" >"$state/known-good" ;;
@@ -234,7 +235,7 @@ for want in 75 75 3; do run rollback; check rc $want "$rc"; done
 check reason 'failed package' "$(value "$state/rollbacks/1" state) $(value "$state/rollbacks/1" reason)"
 check records '1 ' "$(records)"; end
 
-for fail in '2 cannot copy: No space left on device=disk' '2 parsing file /var/lib/dpkg/status=database' '1 subprocess returned error=package' '124 =timeout'; do
+for fail in '2 cannot copy: No space left on device=disk' '2 dpkg: error: parsing file /var/lib/dpkg/status=database' '1 dpkg: error: dpkg was interrupted=database' '1 subprocess returned error=package' '1 my database was not found=package' '124 =timeout' '137 =timeout'; do
     begin "c19 the cause is named: ${fail#*=}"
     echo "${fail%=*}" >"$fake/dpkg-fails"
     run rollback
@@ -521,6 +522,58 @@ for lost in settled acked refused garbage; do
     check rc 0 "$rc"; rolled_back; check records "$want " "$(records)"
     check id "$want" "$(value "$state/rollbacks/$want" id)"; end
 done
+
+begin 'c62 a package file that names a version with leading zeros names none'
+sed -i 's/^version=.*/version=1.05.0/' "$lib/package"
+rm -f "$state/order"
+run rollback
+check rc 0 "$rc"; rolled_back; check from unknown "$(value "$state/rollbacks/1" from)"; end
+
+for other in 'installed 1.6.0' 'installed 1.6.0; unit active running success 0 0' 'unit active running success 0 0' \
+    'echo 1.3.0 >"$state/known-good"' 'echo deinstall ok config-files 1.5.0 >"$fake/db"' \
+    'echo deinstall ok installed 1.5.0 >"$fake/db"' '/usr/bin/rm -f "$fake/db" "$lib/package"'; do
+    begin "c37 c52 a person did something else while the lock was waited for: $other"
+    while_locked "$other"
+    run rollback
+    check 'decides again' 75 "$rc"; check_log 'once' '--install'
+    check 'not started' no "$(there "$fake/started")"
+    check 'what it did stays' '' "$(names "$fake" got)"
+    check reason 'begun changed' "$(value "$state/rollbacks/1" state) $(value "$state/rollbacks/1" reason)"
+    case $other in *1.6.0*) check version 1.6.0 "$(files_version)" ;; esac
+    check 'nobody overwrote it' '' "$(grep -l 1.4.0 "$fake/db" 2>/dev/null || :)"
+    echo 1.4.0 >"$state/known-good"
+    end
+done
+
+begin 'c37 the fix that a person installed meanwhile runs: nothing is left to do'
+while_locked 'installed 1.6.0; unit active running success 0 0'
+run rollback; check 'first' 75 "$rc"
+run rollback; check 'second' 0 "$rc"; check version 1.6.0 "$(files_version)"; check host active "$(active)"; end
+
+for word in disabled masked-runtime; do
+    begin "c37 a person made the unit $word while the lock was waited for: not started"
+    echo UnitFileState=enabled >>"$fake/unit"
+    while_locked "unit failed failed exit-code 1 101; echo UnitFileState=$word >>\"\$fake/unit\""
+    run rollback
+    check rc 0 "$rc"; check version 1.4.0 "$(files_version)"; check 'not started' no "$(there "$fake/started")"
+    check record 'rolled-back yes' "$(value "$state/rollbacks/1" state) $(value "$state/rollbacks/1" started)"; end
+done
+
+begin 'a bad version that was started again meanwhile is no start of known-good'
+while_locked 'unit activating auto-restart exit-code 1 101'
+# Between the installation and the start: the version from before runs, its binary is deleted.
+mkdir -p "$root/proc/55"
+ln -s '/usr/bin/nox-mesh-host (deleted)' "$root/proc/55/exe"
+cat >"$root/bin/readlink" <<'EOF_READLINK'
+#!/bin/sh
+. "${0%/*}/prelude"
+one stopped
+[ "$it" = yes ] || echo '/usr/bin/nox-mesh-host (deleted)'
+EOF_READLINK
+chmod +x "$root/bin/readlink"
+echo 55 >"$fake/pid"
+run rollback
+check rc 0 "$rc"; rolled_back; check_log stopped 'systemctl stop nox-mesh-host.service'; end
 
 begin 'no record script: nothing is overwritten'
 rm -f "$lib/record"
