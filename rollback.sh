@@ -6,6 +6,7 @@
 #   known-good   unit     installed       record of this rollback   what is done
 #   unreadable   -        -               -                         says so, changes nothing
 #   readable     active   = known-good    unfinished                repairs, outcome; no restart (C61)
+#   readable     active   -               -, package not whole      makes it whole; no restart (C61)
 #   readable     active   other           -                         nothing: the host runs
 #   readable     trying   -, count < 3    -                         nothing: not at its limit yet (C01)
 #   readable     trying   refused by the guard, or at its limit     as `down`: no start limit is needed (E6)
@@ -194,9 +195,17 @@ broken_package() {   # finds out from where; a repair may be all that is needed
     from=$(get "$state/order" version)
     if ! is_version "$from" || [ "$from" = "$good" ]; then from=unknown; fi
 }
+mend() {          # the host runs and nothing is open: its package is made whole under it, no restart
+    ! "$manager" whole || { say 5 'the host runs; there is nothing to do'; exit 0; }
+    code=0
+    "$lib/whole" "$manager" "$installed" "$good" || code=$?
+    [ "$code" -eq 2 ] || exit 0
+    sleep 300
+    exit 75
+}
 host_runs() {     # a power cut may have left a record open and the package database half done (C61)
     which=any EXPECT_DOWN=''
-    record=$("$lib/record" unfinished "$good") || { say 5 'the host runs; there is nothing to do'; exit 0; }
+    record=$("$lib/record" unfinished "$good") || mend
     repair
     read_package
     case $whole/$installed in

@@ -139,6 +139,35 @@ for fail in '2 No space left on device=machine disk' '2 parsing file=machine dat
     check result "failed ${fail#*=}" "$(result)"; check version 1.4.0 "$(files_version)"; end
 done
 
+for stops in no yes; do
+    healthy "c54 the new package's own scripts fail after its files are in place: the old one is put back; it stops the host: $stops"
+    echo '#!/bin/sh
+case $* in *--install*1.5.0*) ;; *) exec "$0.real" "$@" ;; esac
+"$0.real" "$@" || exit
+sed -i "s/ok installed/ok half-configured/" "$NOX_MESH_HOST_ROOT/fake/db"
+[ ! -f "$NOX_MESH_HOST_ROOT/fake/stops" ] || systemctl stop nox-mesh-host.service
+echo " installed nox-mesh-host package post-installation script subprocess returned error exit status 1" >&2
+exit 1' >"$root/bin/dpkg.new"
+    mv "$root/bin/dpkg" "$root/bin/dpkg.real"; mv "$root/bin/dpkg.new" "$root/bin/dpkg"; chmod +x "$root/bin/dpkg"
+    [ $stops = no ] || : >"$fake/stops"
+    run install run
+    check result 'failed release package' "$(result)"; check version 1.4.0 "$(files_version)"
+    check db 'install ok installed 1.4.0' "$(cat "$fake/db")"; check host active "$(active)"
+    check 'started' $stops "$(there "$fake/started")"; end
+done
+
+healthy 'c61 the package manager is torn and the files still are the old ones: made whole again'
+: >"$fake/dpkg-tears"
+run install run
+check status failed "$(value "$state/result" status)"; check version 1.4.0 "$(files_version)"
+check db 'install ok installed 1.4.0' "$(cat "$fake/db")"; check 'binary' 1.4.0 "$(cat "$root/usr/bin/nox-mesh-host")"; end
+
+healthy 'a host that did not run is not started by an install that fails'
+unit inactive dead success 0 0
+echo '1 subprocess returned error' >"$fake/dpkg-fails"
+run install run
+check result 'failed release package' "$(result)"; check 'not started' no "$(there "$fake/started")"; end
+
 healthy 'c61 an interrupted database is repaired first'
 echo 'install ok half-configured 1.4.0' >"$fake/db"
 run install run

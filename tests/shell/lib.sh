@@ -29,7 +29,7 @@ make_template() {
     cp "$repository"/tests/bin/* "$root/bin"
     for pair in rollback.sh:rollback packaging/start-guard:start-guard packaging/install:install \
         packaging/lock:lock packaging/record:record packaging/storm:storm packaging/evidence:evidence \
-        packaging/host-unit:host-unit packaging/versions:versions packaging/still:still packaging/manager:manager packaging/manager-dpkg:manager-dpkg; do
+        packaging/host-unit:host-unit packaging/versions:versions packaging/still:still packaging/whole:whole packaging/manager:manager packaging/manager-dpkg:manager-dpkg; do
         sed "1s,.*,#!$scratch/sh," "$repository/${pair%%:*}" >"$root/usr/lib/nox-mesh-host/${pair#*:}"
         chmod +x "$root/usr/lib/nox-mesh-host/${pair#*:}"
     done

@@ -575,6 +575,31 @@ echo 55 >"$fake/pid"
 run rollback
 check rc 0 "$rc"; rolled_back; check_log stopped 'systemctl stop nox-mesh-host.service'; end
 
+for db in 'install ok half-configured 1.5.0' 'install reinstreq half-installed 1.5.0' 'install reinstreq half-installed 1.4.0'; do
+    begin "c61 a power cut tore an upgrade, the host runs: made whole under it, without a restart or a record: $db"
+    echo "$db" >"$fake/db"
+    unit active running success 0 0
+    run rollback
+    check rc 0 "$rc"; check version 1.5.0 "$(files_version)"; check db 'install ok installed 1.5.0' "$(cat "$fake/db")"
+    check 'no restart' no "$(there "$fake/started")"; check_no_log 'no stop' 'systemctl stop'
+    check records '' "$(records)"; end
+done
+
+begin 'c61 the torn version is not retained: known-good is installed under the host that runs'
+rm -f "$state"/packages/*1.5.0*
+echo 'install reinstreq half-installed 1.5.0' >"$fake/db"
+unit active running success 0 0
+run rollback
+check rc 0 "$rc"; check version 1.4.0 "$(files_version)"; check 'no restart' no "$(there "$fake/started")"; end
+
+begin 'c61 a torn package that cannot be made whole now: tried again later'
+echo 'install reinstreq half-installed 1.5.0' >"$fake/db"
+echo '2 cannot copy: No space left on device' >"$fake/dpkg-fails"
+unit active running success 0 0
+run rollback; check rc 75 "$rc"
+echo '1 subprocess returned error' >"$fake/dpkg-fails"
+run rollback; check 'no use' 0 "$rc"; check host active "$(active)"; end
+
 begin 'no record script: nothing is overwritten'
 rm -f "$lib/record"
 record 1 1.6.0 1.4.0 1 rolled-back yes
