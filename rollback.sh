@@ -31,7 +31,7 @@ NOX_MESH_HOST_TRANSACTION=1; export NOX_MESH_HOST_TRANSACTION    # our package s
 LOCK_WAIT_S=900; export LOCK_WAIT_S                              # longer than an upgrade waits (C52)
 unit=nox-mesh-host.service
 state=$root/var/lib/mesh-host; lib=$root/usr/lib/nox-mesh-host; records=$state/rollbacks
-tries_max=3 starts_max=3 storms_max=3 pause_max=900
+tries_max=3 starts_max=3 storms_max=3
 EXPECT_DOWN=1           # a host that somebody has got to run meanwhile is left alone
 which=installed        # version that must run in the end: any, where a healthy host must not be restarted
 
@@ -123,16 +123,13 @@ start_again() {   # start_again WHY: bounded in a row
 used_up() { write_record failed "$1" yes || :; give_up "$tries tries did not bring $good back ($1)"; }
 retry_later() {   # retry_later REASON: what the machine is to blame for ends some day, and is no try
     say 3 "$good could not be installed ($1)"
-    pause=0
     if [ "$1" != package ]; then
         tries=$((tries - 1)) waits=$((waits + 1))
-        [ "$waits" -le 2 ] || pause=$(((waits - 2) * 60))
-        [ "$pause" -le "$pause_max" ] || pause=$pause_max
     elif [ "$tries" -ge "$tries_max" ]; then
         used_up "$1"
     fi
     write_record begun "$1" no || :
-    sleep "$pause"        # the unit adds 30 s
+    sleep $((waits > 17 ? 900 : waits > 2 ? (waits - 2) * 60 : 0))    # the unit adds 30 s
     exit 75
 }
 finish() {        # known-good is installed; the outcome is on disk before its host reads it

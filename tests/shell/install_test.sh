@@ -168,6 +168,46 @@ echo '1 subprocess returned error' >"$fake/dpkg-fails"
 run install run
 check result 'failed release package' "$(result)"; check 'not started' no "$(there "$fake/started")"; end
 
+for torn in 'install reinstreq half-installed 1.4.0=1.4.0' 'install ok half-configured 1.5.0=1.5.0' 'install ok unpacked 1.5.0=1.5.0' \
+    'install ok installed 1.5.0=whole'; do
+    healthy "c61 a run that was killed: made whole again, and a result: ${torn%=*}"
+    order 1.5.0 7
+    printf 'format=1\nversion=1.4.0\nboot_id=x\n' >"$state/started"
+    printf 'format=1\npid=4242\nstart=777\nboot_id=11111111-1111-1111-1111-111111111111\n' >"$state/install.lock"
+    case $torn in *=1.4.0) ;; *) installed 1.5.0 ;; esac
+    echo "${torn%=*}" >"$fake/db"
+    run install ended
+    case $torn in
+        *=whole) check result 'installed none none' "$(result)" ;;
+        *)
+            check result 'failed machine timeout' "$(result)"; check version 1.4.0 "$(files_version)"
+            check db 'install ok installed 1.4.0' "$(cat "$fake/db")"
+            ;;
+    esac
+    check attempt 7 "$(value "$state/result" attempt)"; check 'no lock left' '' "$(locks)"
+    rm -f "$state/result"
+    run install ended; check 'one that ended by itself is left alone' '0 no' "$rc $(there "$state/result")"; end
+done
+
+healthy 'a shutdown does not cut the package manager short'
+echo 'install' >"$fake/dpkg-terms"
+run install run
+check result 'installed none none' "$(result)"; end
+
+for free in 8191 8192; do
+    healthy "c63 enough space is what is needed, not less: $free"
+    printf '#!/bin/sh\nprintf "Filesystem 1024-blocks Used Available Capacity Mounted on\\n/dev/x 9 9 %s 9%%%% /\\n"\n' $free >"$root/bin/df"
+    chmod +x "$root/bin/df"
+    run install run
+    case $free in 8191) want='failed machine disk' ;; *) want='installed none none' ;; esac
+    check result "$want" "$(result)"; end
+done
+
+begin 'each limit in time has an end for one that ignores TERM'
+check 'timeout without --kill-after' '' \
+    "$(cd "$repository" && grep -n 'timeout ' rollback.sh packaging/* 2>/dev/null | grep -v -e ': *#' -e build-deb -e kill-after -e reason= -e 'machine timeout' -e 'in timeout')"
+end
+
 healthy 'c61 an interrupted database is repaired first'
 echo 'install ok half-configured 1.4.0' >"$fake/db"
 run install run

@@ -600,6 +600,17 @@ run rollback; check rc 75 "$rc"
 echo '1 subprocess returned error' >"$fake/dpkg-fails"
 run rollback; check 'no use' 0 "$rc"; check host active "$(active)"; end
 
+begin 'a shutdown does not cut the package manager short'
+echo 'install' >"$fake/dpkg-terms"
+run rollback
+check rc 0 "$rc"; rolled_back; end
+
+begin 'the binary is gone, whatever the database believes: put back'
+installed 1.4.0
+rm -f "$root/usr/bin/nox-mesh-host" "$state/order"
+run rollback
+check rc 0 "$rc"; rolled_back; check 'binary' 1.4.0 "$(cat "$root/usr/bin/nox-mesh-host")"; end
+
 begin 'no record script: nothing is overwritten'
 rm -f "$lib/record"
 record 1 1.6.0 1.4.0 1 rolled-back yes

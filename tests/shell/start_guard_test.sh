@@ -195,7 +195,14 @@ for db in 'install ok half-configured 1.5.0' 'install reinstreq half-installed 1
     if [ "$db" = journal ]; then : >"$root/var/lib/dpkg/updates/0001"; else echo "$db" >"$fake/db"; fi
     run start-guard start; check 'the same boot' '0 0' "$rc $(called)"
     echo another >"$root/proc/sys/kernel/random/boot_id"
-    run start-guard start; check 'after a boot' '0 1' "$rc $(called)"; end
+    : >"$root/var/lib/dpkg/lock"
+    echo "1: POSIX  ADVISORY  WRITE 77 08:01:$(stat -c %i "$root/var/lib/dpkg/lock") 0 EOF" >"$root/proc/locks"
+    run start-guard start; check 'the package manager itself starts the host' '0 0' "$rc $(called)"
+    : >"$root/proc/locks"
+    echo a-third >"$root/proc/sys/kernel/random/boot_id"
+    run start-guard start; check 'after a boot' '0 1' "$rc $(called)"
+    rm -f "$state/started"
+    run start-guard start; check 'the first start of all' '0 1' "$rc $(called)"; end
 done
 
 for state_now in 'rolled-back yes' 'failed yes'; do
