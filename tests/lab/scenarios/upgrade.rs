@@ -103,7 +103,7 @@ pub fn killed(lab: &Lab, base: Base) -> Done {
         let wanted = if status == "installed" { "1.1.0" } else { "1.0.0" };
         check(node.installed() == wanted, || format!("{} is installed", node.installed()))?;
     }
-    node.wait_until("what is installed runs", secs(10), || node.runs(&node.installed()))
+    node.wait_until("what is installed runs", secs(10), || node.runs(&node.installed())).map(drop)
 }
 
 /// Another program holds the package lock, runs a command under it, and lets go.
