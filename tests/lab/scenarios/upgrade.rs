@@ -78,6 +78,7 @@ pub fn person_first(lab: &Lab, base: Base) -> Done {
     let result = || node.read(&format!("{STATE}/result"));
     node.wait_until("the install has written its result", secs(40), || Ok(!result().is_empty()))?;
     check(value(&result(), "reason") == "held", || format!("not what a person did:\n{}", result()))?;
+    node.wait_until("1.2.0 runs", secs(20), || node.runs("1.2.0"))?;
     stays("1.2.0 runs", secs(5), || node.runs("1.2.0"))
 }
 
