@@ -6,6 +6,7 @@
 #   known-good   unit     installed       record of this rollback   what is done
 #   unreadable   -        -               -                         says so, changes nothing
 #   readable     active   = known-good    unfinished                repairs, outcome; no restart (C61)
+#   readable     active   -               -, package not whole      makes it whole; no restart (C61)
 #   readable     active   other           -                         nothing: the host runs
 #   readable     trying   -, count < 3    -                         nothing: not at its limit yet (C01)
 #   readable     trying   refused by the guard, or at its limit     as `down`: no start limit is needed (E6)
@@ -16,7 +17,7 @@
 #   readable     down     other           clean exits, count < 3    started again, bounded
 #   readable     down     other           crash, count 1 or 2       the same: others used the limit up (C08)
 #   readable     down     other           none, or all settled      new record, then back to known-good
-#   readable     down     other           unfinished, tries < 3     further try (a power cut strands nobody)
+#   readable     down     other           unfinished, tries < 3     further try; the machine's causes go on
 #   readable     down     other           unfinished, used up       stops loudly
 #   readable     down     other           over, not settled         stops loudly: once means once (E8)
 #
@@ -31,12 +32,18 @@ LOCK_WAIT_S=900; export LOCK_WAIT_S                              # longer than a
 unit=nox-mesh-host.service
 state=$root/var/lib/mesh-host; lib=$root/usr/lib/nox-mesh-host; records=$state/rollbacks
 tries_max=3 starts_max=3 storms_max=3
+EXPECT_DOWN=1           # a host that somebody has got to run meanwhile is left alone
+which=installed        # version that must run in the end: any, where a healthy host must not be restarted
 
 say() { printf '<%s>rollback: %s\n' "$1" "$2" >&2; }
 give_up() { say 2 "$1; a person is needed, $unit stays as it is"; exit 3; }
-unwritable() { give_up 'the state folder cannot be written (state_unwritable): a fault of this machine'; }
-is_number() { case $1 in '' | *[!0-9]* | ??????????*) return 1 ;; esac }
-is_version() { printf '%s\n' "$1" | grep -q -E '^[0-9]{1,9}(\.[0-9]{1,9}){2}([~+][0-9A-Za-z.]{1,32})?$'; }
+unwritable() {    # a full disk may have room again; with the unit's own pause, a try a minute
+    say 3 'the state folder cannot be written (state_unwritable): a fault of this machine; tried again'
+    sleep 30
+    exit 75
+}
+is_number() { case $1 in '' | *[!0-9]* | 0?* | ??????????*) return 1 ;; esac }
+is_version() { "$lib/versions" is "$1"; }
 get() (           # get FILE KEY: the first such value or nothing; never fails
     [ -f "$1" ] && [ -r "$1" ] || return 0
     while IFS= read -r line; do
@@ -45,13 +52,6 @@ get() (           # get FILE KEY: the first such value or nothing; never fails
 )
 number() ( n=$(get "$1" "$2"); if is_number "$n"; then echo "$n"; else echo 0; fi )
 token() ( printf '%s\n' "$1" | tr -c '\012._:0-9A-Za-z~+-' '?' | cut -c 1-64 | head -n 1 )
-one_version() (   # exactly one line, a version: the size shows NUL bytes and second lines (C45)
-    [ -f "$1" ] && [ -r "$1" ] || return 1
-    IFS= read -r v <"$1" && is_version "$v" || return 1
-    size=$(wc -c <"$1") || return 1
-    [ "$size" -eq $((${#v} + 1)) ] || return 1
-    printf '%s\n' "$v"
-)
 put() {           # old or new, never half (C46)
     temporary=${1%/*}/.${1##*/}.new
     cat >"$temporary" && sync "$temporary" && mv -f "$temporary" "$1" && sync "${1%/*}"
@@ -69,94 +69,92 @@ take_lock() {     # a lock that cannot be asked for is no reason to leave the no
 }
 read_package() {  # installed, whole; the binary is never asked
     facts=$("$manager" status) || facts='broken -'
-    installed=$(get "$lib/package" version)
-    is_version "$installed" || installed=unknown
+    installed=$("$lib/versions" installed) || installed=unknown
     whole=no
     case $facts in "ok $installed" | "held $installed") whole=yes ;; esac
     [ -x "$root/usr/bin/nox-mesh-host" ] || whole=no
 }
 read_unit() {
-    active='' sub='' result='' code='' status=''
-    asked=ActiveState,SubState,Result,ExecMainCode,ExecMainStatus
-    facts=$(timeout --kill-after=5 20 systemctl show --property=$asked "$unit") || facts=
-    for fact in $facts; do
-        case $fact in
-            ActiveState=*) active=${fact#*=} ;; SubState=*) sub=${fact#*=} ;;
-            Result=*) result=${fact#*=} ;;
-            ExecMainCode=*) code=${fact#*=} ;; ExecMainStatus=*) status=${fact#*=} ;;
-        esac
-    done
-}
-exits_were_clean() {   # systemd's own idea of clean; a crash loop keeps the crash's result (C10)
-    [ "$result" = start-limit-hit ] || return 1
-    case $code/$status in 0/* | 1/0 | 2/1 | 2/2 | 2/13 | 2/15) return 0 ;; esac
-    return 1
+    # shellcheck disable=SC2046  # seven words
+    set -- $("$lib/host-unit" facts || :)
+    active=${1:-} result=${3:-} code=${4:-} status=${5:-} enabled=${6:-} exits=${7:-}
 }
 
 load() { token "$(get "$records/$record" "$1")"; }
 load_record() {
     id=$record from=$(load from) attempt=$(load attempt) rollout=$(load rollout) begun=$(load begun)
-    tries=$(number "$records/$id" tries) outcome=$(load state)
+    tries=$(number "$records/$id" tries) waits=$(number "$records/$id" waits) outcome=$(load state)
+    [ "$(load boot_id)" = "$boot" ] || tries=0 waits=0    # a boot may have healed the machine
     left=$(sed -n '/^result=/p;/^code=/p;/^status=/p;/^log=/p' "$records/$id")
 }
 open_record() {   # one more try of an unfinished record
     load_record
-    [ "$tries" -lt "$tries_max" ] || used_up tries
+    "$lib/record" may-go-on "$record" || used_up tries
     tries=$((tries + 1))
     write_record "$outcome" none no || unwritable
     say 5 "try $tries of rollback $id, from $from to $good"
 }
 new_record() {    # the failed version's words are kept before anything is touched (C29)
-    from=$1 attempt=0 rollout='' tries=1 begun=$(date +%s)
+    from=$1 attempt=0 rollout='' tries=1 waits=0 begun=$(date +%s)
     id=$("$lib/record" next) || give_up 'the records cannot be read'
     if [ "$(get "$state/order" version)" = "$from" ]; then
         attempt=$(number "$state/order" attempt); rollout=$(token "$(get "$state/order" rollout)")
     fi
     left=$("$lib/evidence" "$from") || left='result='
+    # A file where the folder should be hides no rollback.
+    [ -d "$records" ] || [ ! -e "$records" ] || mv "$records" "$records.damaged.$begun" || unwritable
     if ! mkdir -p "$records" || ! write_record begun none no; then unwritable; fi
     say 4 "rollback $id: $from did not stay up, $good comes back"
 }
 write_record() {  # write_record STATE REASON STARTED
     printf '%s\n' format=1 "id=$id" "from=$from" "to=$good" "attempt=$attempt" "rollout=$rollout" \
-        "boot_id=$boot" "begun=$begun" "tries=$tries" "state=$1" "reason=$2" "started=$3" "$left" |
+        "boot_id=$boot" "begun=$begun" "tries=$tries" "waits=$waits" "state=$1" "reason=$2" \
+        "started=$3" "$left" |
         put "$records/$id"
 }
 
-start_host() {    # a start is refused while the failed state stands (E5, C07); restart would not do (C14)
-    systemctl daemon-reload || say 4 'the service manager did not reload'
-    for n in 1 2 3; do
-        systemctl reset-failed "$unit" || :
-        timeout --kill-after=5 60 systemctl start "$unit" || say 4 "start $n of $unit did not succeed"
-        read_unit
-        case $active/$sub in active/* | reloading/* | activating/start) return 0 ;; esac
-        sleep 2
-    done
-    return 1
-}
 start_again() {   # start_again WHY: bounded in a row
     row=$("$lib/storm" "$storms_max") || return 1
     say 4 "$1; $installed is started again ($((row + 1)) of $storms_max), no version is changed"
     sleep $((row * 20))
-    start_host || give_up "$installed does not start"
+    "$lib/host-unit" start any || give_up "$installed does not start"
     exit 0
 }
 used_up() { write_record failed "$1" yes || :; give_up "$tries tries did not bring $good back ($1)"; }
-retry_later() {   # retry_later REASON
+retry_later() {   # retry_later REASON: what the machine is to blame for ends some day, and is no try
     say 3 "$good could not be installed ($1)"
-    [ "$tries" -lt "$tries_max" ] || used_up "$1"
+    if [ "$1" != package ]; then
+        tries=$((tries - 1)) waits=$((waits + 1))
+    elif [ "$tries" -ge "$tries_max" ]; then
+        used_up "$1"
+    fi
     write_record begun "$1" no || :
+    sleep $((waits > 17 ? 900 : waits > 2 ? (waits - 2) * 60 : 0))    # the unit adds 30 s
     exit 75
 }
 finish() {        # known-good is installed; the outcome is on disk before its host reads it
     write_record rolled-back none no || say 4 'the outcome cannot be written'
-    start_host || { write_record failed start yes || :; give_up "$good is back and does not start"; }
+    was=$enabled
+    read_unit
+    case $was/$enabled in
+        enabled/disabled | enabled/masked*)
+            write_record rolled-back none yes || :
+            say 4 "done: $good is installed; not started, as somebody has made the unit $enabled meanwhile"
+            exit 0
+            ;;
+    esac
+    if ! "$lib/host-unit" start "$which"; then
+        write_record failed start yes || :
+        give_up "$good is back and does not start"
+    fi
     write_record rolled-back none yes || say 4 'the outcome cannot be written'
     say 5 "done: $good is installed and started"
     exit 0
 }
 install_known_good() {
     trap '' TERM HUP   # a shutdown waits for the package manager, within the unit's stop limit
-    reason=0
+    reason=0 EXPECT_INSTALLED=$installed EXPECT_KNOWN_GOOD=$good
+    export EXPECT_INSTALLED EXPECT_KNOWN_GOOD EXPECT_DOWN
     if package=$("$manager" retained "$state/packages" "$good"); then
         "$manager" install "$package" || reason=$?
     else
@@ -166,19 +164,13 @@ install_known_good() {
     trap - TERM HUP
     case $reason in
         10) reason=lock ;; 11) reason=disk ;; 12) reason=database ;; 14) reason=timeout ;;
-        15) reason=unavailable ;; *) reason=package ;;
+        15) reason=unavailable ;; 16) reason=changed ;; *) reason=package ;;
     esac
     read_package
     [ "$whole/$installed" = "yes/$good" ] || retry_later "$reason"
 }
 
 repair() { "$manager" repair || say 4 'the package database could not be repaired'; }
-find_manager() {
-    for manager in "$lib"/manager-*; do
-        if [ -x "$manager" ] && "$manager" owns; then return; fi
-    done
-    give_up 'no package manager that is known here owns the host'
-}
 roll_back() {     # roll_back FROM
     if record=$("$lib/record" find "$good" "$1" "$(number "$state/rollbacks.settled" through)"); then
         "$lib/record" is-unfinished "$record" || give_up "rollback $record from $1 is over and did not last"
@@ -200,8 +192,17 @@ broken_package() {   # finds out from where; a repair may be all that is needed
     from=$(get "$state/order" version)
     if ! is_version "$from" || [ "$from" = "$good" ]; then from=unknown; fi
 }
+mend() {          # the host runs and nothing is open: its package is made whole under it, no restart
+    ! "$manager" whole || { say 5 'the host runs; there is nothing to do'; exit 0; }
+    code=0
+    "$lib/whole" "$manager" "$installed" "$good" || code=$?
+    [ "$code" -eq 2 ] || exit 0
+    sleep 300
+    exit 75
+}
 host_runs() {     # a power cut may have left a record open and the package database half done (C61)
-    record=$("$lib/record" unfinished "$good") || { say 5 'the host runs; there is nothing to do'; exit 0; }
+    which=any EXPECT_DOWN=''
+    record=$("$lib/record" unfinished "$good") || mend
     repair
     read_package
     case $whole/$installed in
@@ -224,7 +225,7 @@ decide() {
         activating/no/*) say 5 'the service manager is still trying'; exit 0 ;;
     esac
     [ "$whole" = yes ] || broken_package
-    ! exits_were_clean || why='restart storm, every exit was clean'
+    [ "$exits" != clean ] || why='restart storm, every exit was clean'
     if [ "$whole/$installed" = "yes/$good" ]; then
         [ "$open" = no ] || { load_record; repair; finish; }
         [ -z "$why" ] || start_again "$why" || give_up "$why, again and again"
@@ -238,9 +239,9 @@ main() {
     cd /
     IFS= read -r boot <"$root/proc/sys/kernel/random/boot_id" || boot=unknown
     take_lock
-    good=$(one_version "$state/known-good") || good=$(one_version "$state/known-good.copy") || good=
+    good=$("$lib/versions" known-good) || good=
     [ -n "$good" ] || { say 4 'no readable known-good: nothing to go back to, nothing is changed'; exit 0; }
-    find_manager
+    manager=$("$lib/manager") || give_up 'no package manager that is known here owns the host'
     read_package
     read_unit
     case $active in active | reloading) host_runs ;; *) decide ;; esac

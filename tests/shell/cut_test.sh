@@ -1,6 +1,6 @@
 # The scripts ended at every tool call, before and after it, in two ways: only the script dies and its unit tries
 # again, or the power is cut and the machine boots. Whatever the instant: known-good runs, one record, whole files.
-# Under dash and busybox at every call, under the other shells at every third one, see NOX_TEST_EVERY.
+# Under dash at every call, under the other shells at some of them, see NOX_TEST_EVERY in `run`.
 . "${0%/*}/lib.sh"
 every=${NOX_TEST_EVERY:-1}
 exec 2>/dev/null     # the shells say "Killed" at every cut; findings go to stdout

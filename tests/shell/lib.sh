@@ -29,7 +29,7 @@ make_template() {
     cp "$repository"/tests/bin/* "$root/bin"
     for pair in rollback.sh:rollback packaging/start-guard:start-guard packaging/install:install \
         packaging/lock:lock packaging/record:record packaging/storm:storm packaging/evidence:evidence \
-        packaging/manager-dpkg:manager-dpkg; do
+        packaging/host-unit:host-unit packaging/versions:versions packaging/still:still packaging/whole:whole packaging/manager:manager packaging/manager-dpkg:manager-dpkg; do
         sed "1s,.*,#!$scratch/sh," "$repository/${pair%%:*}" >"$root/usr/lib/nox-mesh-host/${pair#*:}"
         chmod +x "$root/usr/lib/nox-mesh-host/${pair#*:}"
     done
@@ -73,9 +73,24 @@ starts() {          # starts VERSION COUNT [HANGS [REFUSED]]
         >"$state/starts"
 }
 unit() { printf 'ActiveState=%s\nSubState=%s\nResult=%s\nExecMainCode=%s\nExecMainStatus=%s\n' "$@" >"$fake/unit"; }
+# while_locked COMMANDS: what another process does while it holds the package lock, with these functions.
+while_locked() {
+    : >"$fake/locked"; echo 2 >"$fake/lock-sleeps"
+    printf 'root=%s fake=%s state=%s lib=%s\n' "$root" "$fake" "$state" "$lib" >"$fake/lock-does"
+    cat >>"$fake/lock-does" <<'EOF_FUNCTIONS'
+installed() {
+    echo "install ok installed $1" >"$fake/db"
+    echo "$1" >"$root/usr/bin/nox-mesh-host"
+    sed "s/^version=.*/version=$1/" "$lib/package" >"$lib/package.new"
+    /usr/bin/mv "$lib/package.new" "$lib/package"
+}
+unit() { printf 'ActiveState=%s\nSubState=%s\nResult=%s\nExecMainCode=%s\nExecMainStatus=%s\n' "$@" >"$fake/unit"; }
+EOF_FUNCTIONS
+    echo "$1" >>"$fake/lock-does"
+}
 record() { # record ID FROM TO TRIES STATE STARTED
     mkdir -p "$state/rollbacks"
-    printf 'format=1\nid=%s\nfrom=%s\nto=%s\nattempt=7\nrollout=r-1\nboot_id=x\nbegun=1\ntries=%s\nstate=%s\nreason=none\nstarted=%s\nresult=exit-code\ncode=exited\nstatus=101\nlog=old words\n' \
+    printf 'format=1\nid=%s\nfrom=%s\nto=%s\nattempt=7\nrollout=r-1\nboot_id=11111111-1111-1111-1111-111111111111\nbegun=1\ntries=%s\nstate=%s\nreason=none\nstarted=%s\nresult=exit-code\ncode=exited\nstatus=101\nlog=old words\n' \
         "$@" >"$state/rollbacks/$1"
 }
 

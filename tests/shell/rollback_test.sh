@@ -17,7 +17,7 @@ check 'no lock left' '' "$(locks)"
 check_has 'evidence before the package' "$(printf 'journalctl')" "$(sed '/--install/q' "$fake/log")"
 end
 
-for kind in missing empty nul two-lines not-a-version no-newline option command folder; do
+for kind in missing empty nul two-lines not-a-version leading-zero no-newline option command folder; do
     begin "c34 c45 no readable known-good: $kind"
     rm -rf "$state/known-good" "$state/known-good.copy"
     case $kind in
@@ -26,6 +26,7 @@ for kind in missing empty nul two-lines not-a-version no-newline option command 
         nul) printf '\000\000\000\000\000\000' >"$state/known-good" ;;
         two-lines) printf '1.4.0\n1.3.0\n' >"$state/known-good" ;;
         not-a-version) echo 1.4 >"$state/known-good" ;;
+        leading-zero) echo 1.04.0 >"$state/known-good" ;;
         no-newline) printf '1.1' >"$state/known-good" ;;
         option) echo --force-all >"$state/known-good" ;;
         command) printf '1.4.0;touch %s/fake/owned\n' "$root" >"$state/known-good" ;;
@@ -176,6 +177,14 @@ record 4 1.5.0 1.4.0 3 begun no
 run rollback
 check rc 3 "$rc"; unchanged; check state failed "$(value "$state/rollbacks/4" state)"; end
 
+begin 'c61 a boot gives an unfinished record new tries'
+record 4 1.5.0 1.4.0 3 begun no
+starts 1.5.0 3
+echo another >"$root/proc/sys/kernel/random/boot_id"
+run start-guard start; check 'the guard counts on it' 1 "$rc"
+run rollback
+check rc 0 "$rc"; rolled_back; check 'records, tries' '4 1' "$(records)$(value "$state/rollbacks/4" tries)"; end
+
 begin 'installed, cut before the start: finished'
 record 4 1.5.0 1.4.0 1 rolled-back no
 installed 1.4.0
@@ -199,15 +208,34 @@ run rollback
 check rc 0 "$rc"; rolled_back
 check 'soon at first' 'sleep 1 sleep 1 ' "$(grep '^sleep' "$fake/log" | tr '\n' ' ')"; end
 
-begin 'c52 a lock that stays: later, and three tries in all'
-: >"$fake/locked"
-run rollback; check 'first' 75 "$rc"; check reason 'begun lock' "$(value "$state/rollbacks/1" state) $(value "$state/rollbacks/1" reason)"
-run rollback; check 'second' 75 "$rc"
-run rollback; check 'third' 3 "$rc"
-check reason 'failed lock' "$(value "$state/rollbacks/1" state) $(value "$state/rollbacks/1" reason)"
+for cause in lock disk database timeout; do
+    begin "c19 c52 a fault of the machine that lasts gets new tries, further and further apart, for ever: $cause"
+    case $cause in
+        lock) : >"$fake/locked" ;;
+        disk) echo '2 cannot copy: Read-only file system' >"$fake/dpkg-fails" ;;
+        database) echo '2 parsing file /var/lib/dpkg/status' >"$fake/dpkg-fails" ;;
+        timeout) echo '124 ' >"$fake/dpkg-fails" ;;
+    esac
+    for _ in 1 2 3 4 5; do
+        run rollback
+        check 'later' "75 begun $cause" "$rc $(value "$state/rollbacks/1" state) $(value "$state/rollbacks/1" reason)"
+    done
+    check records '1 ' "$(records)"
+    check 'pauses' 'sleep 60 sleep 120 sleep 180 ' "$(grep -E '^sleep (60|120|180)$' "$fake/log" | tr '\n' ' ')"
+    starts 1.5.0 3
+    run start-guard start; check 'the guard still counts on it' 1 "$rc"
+    rm -f "$fake/locked" "$fake/dpkg-fails"
+    run rollback
+    check rc 0 "$rc"; rolled_back; end
+done
+
+begin 'a package whose own scripts fail is tried three times'
+echo '1 subprocess returned error' >"$fake/dpkg-fails"
+for want in 75 75 3; do run rollback; check rc $want "$rc"; done
+check reason 'failed package' "$(value "$state/rollbacks/1" state) $(value "$state/rollbacks/1" reason)"
 check records '1 ' "$(records)"; end
 
-for fail in '2 cannot copy: No space left on device=disk' '2 parsing file /var/lib/dpkg/status=database' '1 subprocess returned error=package' '124 =timeout'; do
+for fail in '2 cannot copy: No space left on device=disk' '2 dpkg: error: parsing file /var/lib/dpkg/status=database' '1 dpkg: error: dpkg was interrupted=database' '1 subprocess returned error=package' '1 my database was not found=package' '124 =timeout' '137 =timeout'; do
     begin "c19 the cause is named: ${fail#*=}"
     echo "${fail%=*}" >"$fake/dpkg-fails"
     run rollback
@@ -445,6 +473,143 @@ begin 'evidence: without that line, the last words of the unit'
 printf 'start-guard: start 1 of 1.6.0, which is not confirmed yet\nwords\n' >"$fake/journal"
 run rollback
 check lines 2 "$(grep -c '^log=' "$state/rollbacks/1")"; end
+
+for full in folder record; do
+    begin "the state folder cannot be written: tried again until it can: $full"
+    # As root, permissions stop nobody: the tool that renames does.
+    rm -f "$root/bin/mv"
+    case $full in
+        folder) printf '#!/bin/sh\nexit 1\n' >"$root/bin/mv"; chmod +x "$root/bin/mv" ;;
+        record) mkdir -p "$state/rollbacks/.1.new" ;;
+    esac
+    for _ in 1 2 3 4; do run rollback; check 'again' 75 "$rc"; done
+    unchanged
+    check_log 'pauses' 'sleep 30'
+    rm -rf "$root/bin/mv" "$state/rollbacks/.1.new"
+    run rollback
+    check rc 0 "$rc"; rolled_back; end
+done
+
+for garbage in 08 09 999999999 0 7 -1 1x; do
+    begin "garbage among the records hides no rollback: $garbage"
+    mkdir -p "$state/rollbacks"
+    echo x >"$state/rollbacks/$garbage"
+    run rollback
+    check rc 0 "$rc"; rolled_back; check state rolled-back "$(value "$state/rollbacks/1" state)"; end
+done
+
+begin 'garbage where the next record would stand is left there'
+record 1 1.6.0 1.4.0 1 rolled-back yes
+mkdir -p "$state/rollbacks/2"
+run rollback
+check rc 0 "$rc"; rolled_back; check records '1 2 3 ' "$(records)"; end
+
+begin 'a file where the folder of records should be'
+echo x >"$state/rollbacks"
+run rollback
+check rc 0 "$rc"; rolled_back; check records '1 ' "$(records)"; end
+
+for lost in settled acked refused garbage; do
+    begin "c29 the folder of records was lost: no number is given twice: $lost"
+    want=8
+    case $lost in
+        settled) printf 'format=1\nthrough=7\n' >"$state/rollbacks.settled" ;;
+        acked) printf 'format=1\nid=2\nid=7\nid=3\n' >"$state/rollbacks.acked" ;;
+        refused) printf 'format=1\nthrough=7\nrefused=\n' >"$state/refused" ;;
+        garbage) printf 'through=08\nid=99999999999\nid=;x\n' | tee "$state/refused" >"$state/rollbacks.acked"; want=1 ;;
+    esac
+    run rollback
+    check rc 0 "$rc"; rolled_back; check records "$want " "$(records)"
+    check id "$want" "$(value "$state/rollbacks/$want" id)"; end
+done
+
+begin 'c62 a package file that names a version with leading zeros names none'
+sed -i 's/^version=.*/version=1.05.0/' "$lib/package"
+rm -f "$state/order"
+run rollback
+check rc 0 "$rc"; rolled_back; check from unknown "$(value "$state/rollbacks/1" from)"; end
+
+for other in 'installed 1.6.0' 'installed 1.6.0; unit active running success 0 0' 'unit active running success 0 0' \
+    'echo 1.3.0 >"$state/known-good"' 'echo deinstall ok config-files 1.5.0 >"$fake/db"' \
+    'echo deinstall ok installed 1.5.0 >"$fake/db"' '/usr/bin/rm -f "$fake/db" "$lib/package"'; do
+    begin "c37 c52 a person did something else while the lock was waited for: $other"
+    while_locked "$other"
+    run rollback
+    check 'decides again' 75 "$rc"; check_log 'once' '--install'
+    check 'not started' no "$(there "$fake/started")"
+    check 'what it did stays' '' "$(names "$fake" got)"
+    check reason 'begun changed' "$(value "$state/rollbacks/1" state) $(value "$state/rollbacks/1" reason)"
+    case $other in *1.6.0*) check version 1.6.0 "$(files_version)" ;; esac
+    check 'nobody overwrote it' '' "$(grep -l 1.4.0 "$fake/db" 2>/dev/null || :)"
+    echo 1.4.0 >"$state/known-good"
+    end
+done
+
+begin 'c37 the fix that a person installed meanwhile runs: nothing is left to do'
+while_locked 'installed 1.6.0; unit active running success 0 0'
+run rollback; check 'first' 75 "$rc"
+run rollback; check 'second' 0 "$rc"; check version 1.6.0 "$(files_version)"; check host active "$(active)"; end
+
+for word in disabled masked-runtime; do
+    begin "c37 a person made the unit $word while the lock was waited for: not started"
+    echo UnitFileState=enabled >>"$fake/unit"
+    while_locked "unit failed failed exit-code 1 101; echo UnitFileState=$word >>\"\$fake/unit\""
+    run rollback
+    check rc 0 "$rc"; check version 1.4.0 "$(files_version)"; check 'not started' no "$(there "$fake/started")"
+    check record 'rolled-back yes' "$(value "$state/rollbacks/1" state) $(value "$state/rollbacks/1" started)"; end
+done
+
+begin 'a bad version that was started again meanwhile is no start of known-good'
+while_locked 'unit activating auto-restart exit-code 1 101'
+# Between the installation and the start: the version from before runs, its binary is deleted.
+mkdir -p "$root/proc/55"
+ln -s '/usr/bin/nox-mesh-host (deleted)' "$root/proc/55/exe"
+cat >"$root/bin/readlink" <<'EOF_READLINK'
+#!/bin/sh
+. "${0%/*}/prelude"
+one stopped
+[ "$it" = yes ] || echo '/usr/bin/nox-mesh-host (deleted)'
+EOF_READLINK
+chmod +x "$root/bin/readlink"
+echo 55 >"$fake/pid"
+run rollback
+check rc 0 "$rc"; rolled_back; check_log stopped 'systemctl stop nox-mesh-host.service'; end
+
+for db in 'install ok half-configured 1.5.0' 'install reinstreq half-installed 1.5.0' 'install reinstreq half-installed 1.4.0'; do
+    begin "c61 a power cut tore an upgrade, the host runs: made whole under it, without a restart or a record: $db"
+    echo "$db" >"$fake/db"
+    unit active running success 0 0
+    run rollback
+    check rc 0 "$rc"; check version 1.5.0 "$(files_version)"; check db 'install ok installed 1.5.0' "$(cat "$fake/db")"
+    check 'no restart' no "$(there "$fake/started")"; check_no_log 'no stop' 'systemctl stop'
+    check records '' "$(records)"; end
+done
+
+begin 'c61 the torn version is not retained: known-good is installed under the host that runs'
+rm -f "$state"/packages/*1.5.0*
+echo 'install reinstreq half-installed 1.5.0' >"$fake/db"
+unit active running success 0 0
+run rollback
+check rc 0 "$rc"; check version 1.4.0 "$(files_version)"; check 'no restart' no "$(there "$fake/started")"; end
+
+begin 'c61 a torn package that cannot be made whole now: tried again later'
+echo 'install reinstreq half-installed 1.5.0' >"$fake/db"
+echo '2 cannot copy: No space left on device' >"$fake/dpkg-fails"
+unit active running success 0 0
+run rollback; check rc 75 "$rc"
+echo '1 subprocess returned error' >"$fake/dpkg-fails"
+run rollback; check 'no use' 0 "$rc"; check host active "$(active)"; end
+
+begin 'a shutdown does not cut the package manager short'
+echo 'install' >"$fake/dpkg-terms"
+run rollback
+check rc 0 "$rc"; rolled_back; end
+
+begin 'the binary is gone, whatever the database believes: put back'
+installed 1.4.0
+rm -f "$root/usr/bin/nox-mesh-host" "$state/order"
+run rollback
+check rc 0 "$rc"; rolled_back; check 'binary' 1.4.0 "$(cat "$root/usr/bin/nox-mesh-host")"; end
 
 begin 'no record script: nothing is overwritten'
 rm -f "$lib/record"

@@ -188,6 +188,23 @@ for how in 'begun no 0' 'begun no 3' 'rolled-back no 0'; do
     run start-guard start; check 'once' '0 1' "$rc $(called)"; end
 done
 
+for db in 'install ok half-configured 1.5.0' 'install reinstreq half-installed 1.4.0' journal; do
+    fresh_guard "c61 the first start after a boot has a torn package made whole: $db"
+    installed 1.4.0
+    run start-guard start; check 'whole' '0 0' "$rc $(called)"
+    if [ "$db" = journal ]; then : >"$root/var/lib/dpkg/updates/0001"; else echo "$db" >"$fake/db"; fi
+    run start-guard start; check 'the same boot' '0 0' "$rc $(called)"
+    echo another >"$root/proc/sys/kernel/random/boot_id"
+    : >"$root/var/lib/dpkg/lock"
+    echo "1: POSIX  ADVISORY  WRITE 77 08:01:$(stat -c %i "$root/var/lib/dpkg/lock") 0 EOF" >"$root/proc/locks"
+    run start-guard start; check 'the package manager itself starts the host' '0 0' "$rc $(called)"
+    : >"$root/proc/locks"
+    echo a-third >"$root/proc/sys/kernel/random/boot_id"
+    run start-guard start; check 'after a boot' '0 1' "$rc $(called)"
+    rm -f "$state/started"
+    run start-guard start; check 'the first start of all' '0 1' "$rc $(called)"; end
+done
+
 for state_now in 'rolled-back yes' 'failed yes'; do
     fresh_guard "a record that is over calls nothing: $state_now"
     installed 1.4.0

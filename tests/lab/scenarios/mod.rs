@@ -96,6 +96,12 @@ fn alone() -> Vec<Scenario> {
         s("stubborn-held", BOOKWORM, 120, stubborn::held),
         s("stubborn-lock", BOOKWORM, 120, stubborn::c52_lock),
         s("power-mid-rollback", BOOKWORM, 300, power::mid_rollback),
+        s("power-mid-upgrade", BOOKWORM, 240, power::mid_upgrade),
+        s("stubborn-person-first", BOOKWORM, 120, stubborn::person_first),
+        s("stubborn-removed", BOOKWORM, 120, stubborn::removed),
+        s("stubborn-read-only", BOOKWORM, 400, stubborn::read_only),
+        s("upgrade-person-first", BOOKWORM, 120, upgrade::person_first),
+        s("upgrade-killed", BOOKWORM, 180, upgrade::killed),
     ]
 }
 

@@ -3,8 +3,10 @@
 use std::time::{Duration, Instant};
 
 use crate::base::Base;
+use crate::facts::STATE;
 use crate::package::Kind;
 use crate::room::Lab;
+use crate::scenarios::upgrade::order;
 use crate::seed::Chance;
 use crate::wait::{Done, check, fail, secs, stays};
 
@@ -44,6 +46,30 @@ pub fn mid_rollback(lab: &Lab, base: Base) -> Done {
         check(node.known_good() == "1.0.0", || "known-good has changed".into())?;
     }
     Ok(())
+}
+
+/// C61: cuts in the middle of an upgrade. Whatever the instant, after the boot the package is made whole under
+/// the host that runs, and what is installed is what runs.
+pub fn mid_upgrade(lab: &Lab, base: Base) -> Done {
+    let mut chance = Chance::new(lab)?;
+    let node = lab.node("p2", base)?;
+    node.boot()?;
+    lab.install_confirmed(&node, "1.0.0")?;
+    for round in 1..=5 {
+        let version = format!("1.{round}.0");
+        node.retain(&lab.package(&version, Kind::Good)?)?;
+        order(&node, &version)?;
+        node.sh(&format!("rm -f {STATE}/result; /usr/lib/nox-mesh-host/install start"))?;
+        let delay = Duration::from_millis(150 + chance.below(600));
+        std::thread::sleep(delay);
+        node.power_cut()?;
+        node.boot()?;
+        node.wait_until("the package is whole", secs(60), || Ok(node.dpkg()?.starts_with("installed ")))?;
+        let installed = node.installed();
+        node.wait_until("what is installed runs", secs(20), || node.runs(&installed))?;
+        lab.say(format!("{version}: cut after {} ms: {installed} runs", delay.as_millis()));
+    }
+    check(node.rollbacks().is_empty(), || "a rollback was recorded".into())
 }
 
 // Looked for on the disk and without a pause, as the cut must come early.

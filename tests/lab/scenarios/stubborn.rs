@@ -8,6 +8,7 @@ use crate::node::Node;
 use crate::package::Kind;
 use crate::room::Lab;
 use crate::scenarios::broken::ready;
+use crate::scenarios::upgrade::hold_lock;
 use crate::wait::{Done, Failure, check, secs, stays};
 
 const OLD: &str = "1.0.0";
@@ -88,6 +89,38 @@ pub fn c52_lock(lab: &Lab, base: Base) -> Done {
     check(took > secs(10), || "the rollback did not wait for the lock".into())?;
     let result = node.property("updater.service", "Result")?;
     check(result == "success", || format!("the lock's holder ended with {result}"))
+}
+
+/// C37, C52: the fix that a person installs while the rollback waits for the package lock stays.
+pub fn person_first(lab: &Lab, base: Base) -> Done {
+    let node = ready(lab, base)?;
+    std::fs::copy(lab.package("1.2.0", Kind::Good)?, node.place("/var/tmp/fix.deb"))?;
+    node.install_deb(&lab.package(NEW, Kind::Exit1)?)?.ok()?;
+    hold_lock(&node, 10, "dpkg -i /var/tmp/fix.deb")?;
+    node.wait_until("1.2.0 runs", secs(30), || node.runs("1.2.0"))?;
+    stays("1.2.0 runs", secs(12), || node.runs("1.2.0"))
+}
+
+/// C55: a removal ends the rollback that waits for the lock, and nothing comes back.
+pub fn removed(lab: &Lab, base: Base) -> Done {
+    let node = ready(lab, base)?;
+    node.install_deb(&lab.package(NEW, Kind::Exit1)?)?.ok()?;
+    hold_lock(&node, 8, "dpkg -r nox-mesh-host")?;
+    node.wait_until("the package is removed", secs(30), || Ok(node.installed().is_empty()))?;
+    stays("nothing comes back", secs(10), || Ok(node.installed().is_empty() && !node.is_active(HOST)?))
+}
+
+/// C19: /usr cannot be written for longer than three tries take; after that the rollback goes through.
+pub fn read_only(lab: &Lab, base: Base) -> Done {
+    let node = ready(lab, base)?;
+    node.install_deb(&lab.package(NEW, Kind::Exit1)?)?.ok()?;
+    node.sh("mount --bind /usr /usr && mount -o remount,ro,bind /usr && ! touch /usr/x 2>/dev/null")?;
+    let waits = || node.rollbacks().last().map_or(0, |r| r.get("waits").parse().unwrap_or(0));
+    node.wait_until("three tries have failed", secs(180), || Ok(waits() >= 3))?;
+    node.sh("mount -o remount,rw,bind /usr")?;
+    let took = node.wait_until("1.0.0 is back", secs(150), || node.runs(OLD))?;
+    lab.say(format!("back {:.0} s after /usr could be written again", took.as_secs_f64()));
+    Ok(())
 }
 
 /// Installs a version that exits 1, waits for the old one, and returns how often the bad one was started.
