@@ -48,7 +48,7 @@ pub fn mid_rollback(lab: &Lab, base: Base) -> Done {
     Ok(())
 }
 
-/// C61: cuts in the middle of an upgrade. Whatever the instant, after the boot the package is made whole under
+/// C61: cuts in the middle of an upgrade. Whatever the instant, after the boot the package is whole under
 /// the host that runs, and what is installed is what runs.
 pub fn mid_upgrade(lab: &Lab, base: Base) -> Done {
     let mut chance = Chance::new(lab)?;

@@ -46,7 +46,7 @@ pub fn facts(lab: &Lab, base: Base) -> Done {
     c03_no_rollback_so_far(&node)
 }
 
-/// The units beside the host's: the rollback that tries again, the timer that is off, the install that outlives
+/// The units beside the host's: the rollback that tries again, the timer that is off, the install outliving
 /// the host and is looked after when it is killed.
 fn helpers(lab: &Lab, node: &Node) -> Done {
     let rollback = [
@@ -72,7 +72,7 @@ fn helpers(lab: &Lab, node: &Node) -> Done {
     order(node, "1.1.0")?;
     node.sh("sed -i 's/^sha256=.*/sha256=0/' /var/lib/mesh-host/order")?;
     node.sh("mv /usr/lib/nox-mesh-host/install /usr/lib/nox-mesh-host/install.kept")?;
-    node.sh("sed 's/^run() {/run() { sleep 8/' /usr/lib/nox-mesh-host/install.kept >/usr/lib/nox-mesh-host/install")?;
+    node.sh("cd /usr/lib/nox-mesh-host && sed 's/^run() {/run() { sleep 8/' install.kept >install")?;
     node.sh("chmod 755 /usr/lib/nox-mesh-host/install; /usr/lib/nox-mesh-host/install start")?;
     let install = [
         ("ActiveState", "active"),

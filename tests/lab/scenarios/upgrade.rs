@@ -110,7 +110,8 @@ pub fn killed(lab: &Lab, base: Base) -> Done {
 /// Another program holds the package lock, runs a command under it, and lets go.
 pub fn hold_lock(node: &Node, seconds: u32, command: &str) -> Done {
     let lock = format!(
-        "use Fcntl qw(:DEFAULT :flock F_SETLK F_WRLCK); open(my $h, \">>\", \"/var/lib/dpkg/lock-frontend\") or die; \
+        "use Fcntl qw(:DEFAULT :flock F_SETLK F_WRLCK); \
+         open(my $h, \">>\", \"/var/lib/dpkg/lock-frontend\") or die; \
          my $l = pack(\"s s x4 q q i x4\", F_WRLCK, 0, 0, 0, 0); fcntl($h, F_SETLK, $l) or die \"$!\"; \
          sleep {seconds}; $ENV{{DPKG_FRONTEND_LOCKED}}=1; system(q({command})); sleep 3;"
     );
