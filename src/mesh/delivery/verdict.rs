@@ -226,7 +226,10 @@ fn crash(member: &Member) -> String {
     let result = record.result.as_ref().map(|result| format!("result {result}"));
     let status = record.status.as_ref().map(|status| format!("status {status}"));
     let mut parts: Vec<String> = [result, record.code.clone(), status].into_iter().flatten().collect();
-    parts.extend(record.log.last().map(|line| format!("last words \"{}\"", cut(line, WORDS_BYTES_MAX))));
+    // The runtime's hint below a panic says nothing about it.
+    let is_word = |line: &&String| !line.starts_with("note: run with `RUST_BACKTRACE");
+    let words = record.log.iter().rfind(is_word);
+    parts.extend(words.map(|line| format!("last words \"{}\"", cut(line, WORDS_BYTES_MAX))));
     if parts.is_empty() { "it would not start".into() } else { parts.join(", ") }
 }
 

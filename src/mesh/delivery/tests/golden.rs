@@ -19,34 +19,36 @@ fn a_broken_release_names_version_nodes_status_and_log() {
     check(
         &world,
         expect![[r#"
-        rollout r-1 of 1.5.0: stopped (0/12 on 1.5.0, 2 failed)
-          stopped: 1.5.0 was rolled back on web02, web08
-          verdict: broken release - 1.5.0 does not work: 2 of 2 nodes that tried it failed
-            web02: 1.5.0 would not start (result exit-code, exited, status 101); back on 1.4.0
-            web08: 1.5.0 would not start (result exit-code, exited, status 101); back on 1.4.0
-            outside the wave: 10 of 10 nodes heard
-          next: do not ship 1.5.0; release a fixed version under a new number and start that
-        wave 1 (canary): not passed
-          web02            rolled-back        runs 1.4.0
-            1.5.0 -> 1.4.0 (would not start): result exit-code, exited, status 101
-            | reading settings
-            | panicked at reconcile: no such key
-          web08            rolled-back        runs 1.4.0
-            1.5.0 -> 1.4.0 (would not start): result exit-code, exited, status 101
-            | reading settings
-            | panicked at reconcile: no such key
-        not told
-          web01            the rollout stopped before its turn
-          web03            the rollout stopped before its turn
-          web04            the rollout stopped before its turn
-          web05            the rollout stopped before its turn
-          web06            the rollout stopped before its turn
-          web07            the rollout stopped before its turn
-          web09            the rollout stopped before its turn
-          web10            the rollout stopped before its turn
-          web11            the rollout stopped before its turn
-          web12            the rollout stopped before its turn
-    "#]],
+            rollout r-1 of 1.5.0: stopped (0/12 on 1.5.0, 2 failed)
+              stopped: 1.5.0 was rolled back on web02, web08
+              verdict: broken release - 1.5.0 does not work: 2 of 2 nodes that tried it failed
+                web02: 1.5.0 would not start (result exit-code, exited, status 101); back on 1.4.0
+                web08: 1.5.0 would not start (result exit-code, exited, status 101); back on 1.4.0
+                outside the wave: 10 of 10 nodes heard
+              next: do not ship 1.5.0; release a fixed version under a new number and start that
+            wave 1 (canary): not passed
+              web02            rolled-back        runs 1.4.0
+                1.5.0 -> 1.4.0 (would not start): result exit-code, exited, status 101
+                | reading settings
+                | panicked at reconcile: no such key
+                | note: run with `RUST_BACKTRACE=1` to see more
+              web08            rolled-back        runs 1.4.0
+                1.5.0 -> 1.4.0 (would not start): result exit-code, exited, status 101
+                | reading settings
+                | panicked at reconcile: no such key
+                | note: run with `RUST_BACKTRACE=1` to see more
+            not told
+              web01            the rollout stopped before its turn
+              web03            the rollout stopped before its turn
+              web04            the rollout stopped before its turn
+              web05            the rollout stopped before its turn
+              web06            the rollout stopped before its turn
+              web07            the rollout stopped before its turn
+              web09            the rollout stopped before its turn
+              web10            the rollout stopped before its turn
+              web11            the rollout stopped before its turn
+              web12            the rollout stopped before its turn
+        "#]],
     );
 }
 
@@ -73,6 +75,7 @@ fn one_of_one_is_undecided_and_says_what_would_decide() {
                 1.5.0 -> 1.4.0 (would not start): result exit-code, exited, status 101
                 | reading settings
                 | panicked at reconcile: no such key
+                | note: run with `RUST_BACKTRACE=1` to see more
             not told
               web01            the rollout stopped before its turn
               web03            the rollout stopped before its turn
@@ -232,6 +235,7 @@ fn complete_with_one_broken_machine() {
                 1.5.0 -> 1.4.0 (would not start): result exit-code, exited, status 101
                 | reading settings
                 | panicked at reconcile: no such key
+                | note: run with `RUST_BACKTRACE=1` to see more
               web06            confirmed          runs 1.5.0
             wave 3: passed
               web03            confirmed          runs 1.5.0
@@ -243,8 +247,7 @@ fn complete_with_one_broken_machine() {
 #[test]
 fn the_json_of_the_contract() {
     let mut world = fleet(2).with(2, |machine, _| machine.beat.armed = false).start();
-    let number = world.told()[0];
-    world.fail(number);
+    world.fail(world.told()[0]);
     world.step();
     let verdict = world.report.verdict.as_mut().unwrap();
     (verdict.text, verdict.next) = ("...".into(), "...".into());
@@ -295,7 +298,8 @@ fn the_json_of_the_contract() {
                 "status": "101",
                 "log": [
                   "reading settings",
-                  "panicked at reconcile: no such key"
+                  "panicked at reconcile: no such key",
+                  "note: run with `RUST_BACKTRACE=1` to see more"
                 ]
               }
             }

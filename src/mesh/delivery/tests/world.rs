@@ -412,7 +412,11 @@ impl World {
             result: Some("exit-code".into()),
             code: Some("exited".into()),
             status: Some("101".into()),
-            log: vec!["reading settings".into(), "panicked at reconcile: no such key".into()],
+            log: vec![
+                "reading settings".into(),
+                "panicked at reconcile: no such key".into(),
+                "note: run with `RUST_BACKTRACE=1` to see more".into(),
+            ],
         }];
         machine.changing = false;
     }
