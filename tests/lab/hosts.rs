@@ -27,13 +27,11 @@ pub struct Host {
 
 impl Host {
     /// A good one.
-    #[allow(dead_code)] // for the scenarios with a real host
     pub const fn good(version: &'static str) -> Host {
         Host { version, fault: None }
     }
 
     /// One with a fault.
-    #[allow(dead_code)] // for the scenarios with a real host
     pub const fn broken(version: &'static str, fault: &'static str) -> Host {
         Host { version, fault: Some(fault) }
     }
@@ -83,7 +81,6 @@ impl Host {
 
 impl Lab {
     /// The package around a real host. The scenario's line names the host, so that it was built before.
-    #[allow(dead_code)] // for the scenarios with a real host
     pub fn host_package(&self, host: Host) -> Result<PathBuf, Failure> {
         let fault = host.fault.unwrap_or("real");
         let folder = Path::new(crate::enclosure::ROOM).join(format!("packages/{}-{fault}", host.version));

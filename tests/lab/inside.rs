@@ -45,7 +45,6 @@ impl Node {
         Ok(fs::write(place, content)?)
     }
 
-    #[allow(dead_code)] // for the scenarios with a real host
     /// Whether there is such a file or folder on its disk.
     pub fn has(&self, path: &str) -> bool {
         self.place(path).exists()

@@ -44,7 +44,6 @@ mod facts;
 mod fleet;
 mod hosts;
 mod inside;
-#[allow(dead_code)] // for the scenarios with a real host
 mod mesh;
 mod network;
 mod node;

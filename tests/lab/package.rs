@@ -18,9 +18,6 @@ use crate::wait::{Done, Failure, fail, secs};
 pub enum Kind {
     /// Confirms itself and stays.
     Good,
-    #[allow(dead_code)] // for the scenarios with a real host
-    /// Stays, but never confirms itself.
-    Unconfirmed,
     /// Exits 1 at once.
     Exit1,
     /// READY, then exits 0, again and again.
@@ -45,7 +42,6 @@ impl Kind {
     fn mode(self) -> &'static str {
         match self {
             Kind::Good | Kind::Missing => "good",
-            Kind::Unconfirmed => "unconfirmed",
             Kind::Exit1 => "exit1",
             Kind::Exit0 => "exit0",
             Kind::Hang => "hang",

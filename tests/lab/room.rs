@@ -60,7 +60,6 @@ impl Lab {
         Ok(())
     }
 
-    #[allow(dead_code)] // for the scenarios with a real host
     /// A mesh that is not started yet, with a data folder of its own. Nodes dial `mesh.url()`.
     pub fn mesh(&self) -> Result<Rc<Mesh>, Failure> {
         let mesh = Rc::new(Mesh::new(self.meshes.borrow().len())?);

@@ -5,7 +5,6 @@
  * state folder, so that what it proves about the units and scripts holds without the host's help.
  *
  *   good        confirms itself, READY, then stays; exits 0 once `result` says `installed`
- *   unconfirmed like good, but never confirms itself
  *   exit1       prints a last log line and exits 1, at once
  *   exit0       READY, then a clean exit, again and again
  *   hang        never READY, deaf to SIGTERM
@@ -109,8 +108,7 @@ static int stay(void)
 {
     int old = installed_result();
     notify("READY=1\nSTATUS=stand-in for a good host");
-    if (!is("unconfirmed"))
-        confirm();
+    confirm();
     for (;;) {
         usleep(200 * 1000);
         notify("WATCHDOG=1");
